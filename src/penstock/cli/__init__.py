@@ -1,0 +1,42 @@
+"""The command line: one file per verb, the only room that prints."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import click
+
+from penstock.errors import PenstockError
+
+VERBS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
+
+
+class _Verbs(click.Group):
+    """Imports a verb's file when that verb is called, so that `check` never pays for Spark."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return VERBS
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"penstock.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="penstock")
+def penstock() -> None:
+    """Production streaming pipelines on Apache Spark, from one file."""
+
+
+def main() -> None:
+    """Run the command line; our errors print without a traceback."""
+    try:
+        penstock(prog_name="penstock")
+    except PenstockError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,69 @@
+"""Every error we raise on purpose.
+
+PenstockError            the pipeline's fault unless said otherwise: exit 1
+├── CallError            the call's fault: exit 2
+├── LoadError            the file could not become a pipeline; carries every finding
+├── CheckError           the pipeline contradicts a rule; carries every finding
+├── JarError             a jar is missing, damaged or cannot be fetched
+├── ServiceError         a broker or store on this machine does not come up
+├── UnreachableError     an outside system does not answer; trying again can help
+├── BuildError           Spark refuses a source, a step or a sink
+└── RunError             a running query failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class PenstockError(Exception):
+    """An error with a sentence for the user; `retry` says whether trying again can help."""
+
+    exit_code = 1
+    retry = False
+
+
+class CallError(PenstockError):
+    """The command was called in a way that cannot work."""
+
+    exit_code = 2
+
+
+class _FindingsError(PenstockError):
+    def __init__(self, findings: Sequence[object]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(str(finding) for finding in findings))
+
+
+class LoadError(_FindingsError):
+    """The file could not become a pipeline; everything that is wrong with it, in file order."""
+
+
+class CheckError(_FindingsError):
+    """The pipeline contradicts rules of `check`."""
+
+
+class JarError(PenstockError):
+    """A jar is missing, damaged or cannot be fetched."""
+
+
+class ServiceError(PenstockError):
+    """A service on this machine does not start, or does not stop."""
+
+
+class UnreachableError(PenstockError):
+    """An outside system does not answer."""
+
+    retry = True
+
+
+class BuildError(PenstockError):
+    """Spark refuses what the file says."""
+
+
+class RunError(PenstockError):
+    """A running query failed; `retry` is set by the kind of failure."""
+
+    def __init__(self, says: str, *, retry: bool = False) -> None:
+        super().__init__(says)
+        self.retry = retry

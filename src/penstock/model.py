@@ -1,0 +1,171 @@
+"""The nouns that every room shares; all frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from penstock.options import SinkOptions, SourceOptions, StepOptions
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in the user's file."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a pipeline, where, and what to do."""
+
+    rule: str
+    at: Location
+    says: str
+    fix: str = ""
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        mark = "warning: " if self.severity == "warning" else ""
+        return f"{self.at}: {mark}{self.says}" + (f"; {self.fix}" if self.fix else "")
+
+
+@dataclass(frozen=True)
+class Decode:
+    """How bytes or text become columns."""
+
+    format: Literal["json", "csv", "avro", "string", "bytes"]
+    schema: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    registry_header: bool = False
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Rows of `column` that are later than `delay` behind the newest are too late."""
+
+    column: str
+    delay: str
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When a query runs its next batch."""
+
+    kind: Literal["default", "interval", "once", "available-now", "continuous", "real-time"] = "default"
+    interval: str = ""
+
+    def __str__(self) -> str:
+        return self.interval if self.kind == "interval" else f"{self.kind} {self.interval}".strip()
+
+    @property
+    def ends(self) -> bool:
+        """Whether a query with this trigger ends by itself."""
+        return self.kind in ("once", "available-now")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream that comes in."""
+
+    name: str
+    at: Location
+    connector: SourceOptions
+    value: Decode | None = None
+    key: Decode | None = None
+    metadata: bool = False
+    watermark: Watermark | None = None
+    bad_records: Literal["fail", "drop"] = "fail"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rows made from other rows."""
+
+    name: str
+    at: Location
+    what: StepOptions
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """One streaming query with one checkpoint."""
+
+    name: str
+    at: Location
+    reads: str
+    connector: SinkOptions
+    mode: str = "append"
+    trigger: Trigger = Trigger()
+
+
+Node = Source | Step | Sink
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything that a file says."""
+
+    name: str
+    at: Location
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...]
+    sinks: tuple[Sink, ...]
+    folder: str = "."
+    storage: str = ""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    tests: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Sources, steps and sinks, in file order."""
+        return (*self.sources, *self.steps, *self.sinks)
+
+    @cached_property
+    def streams(self) -> Mapping[str, Source | Step]:
+        """What can be read, by name."""
+        return {node.name: node for node in (*self.sources, *self.steps)}
+
+    @property
+    def connectors(self) -> Iterator[SourceOptions | SinkOptions]:
+        """The options of every source and sink."""
+        yield from (source.connector for source in self.sources)
+        yield from (sink.connector for sink in self.sinks)
+
+    @property
+    def jar_groups(self) -> tuple[str, ...]:
+        """The groups of jars that the session needs, each once."""
+        decodes = [decode for source in self.sources for decode in (source.value, source.key) if decode]
+        groups = [group for connector in self.connectors for group in connector.jar_groups]
+        groups += ["avro" for decode in decodes if decode.format == "avro"]
+        return tuple(dict.fromkeys(groups))
+
+    def upstream(self, name: str) -> tuple[str, ...]:
+        """Every stream that `name` is made from, itself included."""
+        seen: dict[str, None] = {}
+        waiting = [name]
+        while waiting:
+            current = waiting.pop()
+            node = self.streams.get(current)
+            if node is not None and current not in seen:
+                seen[current] = None
+                waiting += node.reads if isinstance(node, Step) else ()
+        return tuple(seen)
+
+    def with_connectors(self, change: Any) -> Pipeline:
+        """The same pipeline with every source's and sink's options passed through `change`."""
+        return replace(
+            self,
+            sources=tuple(replace(source, connector=change(source.connector)) for source in self.sources),
+            sinks=tuple(replace(sink, connector=change(sink.connector)) for sink in self.sinks),
+        )

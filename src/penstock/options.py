@@ -1,0 +1,107 @@
+"""Options, the frozen and strict base of what a connector or a step can be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+MODES = ("append", "update", "complete")
+MICRO_BATCHES = frozenset({"default", "interval", "once", "available-now"})
+ALL_TRIGGERS = MICRO_BATCHES | {"continuous", "real-time"}
+
+
+class Options(BaseModel):
+    """A fixed set of named values; an unknown name or a wrong type is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+
+    kind: ClassVar[str]
+
+
+class _Connector(Options):
+    jars: ClassVar[tuple[str, ...]] = ()
+
+    options: dict[str, Any] = Field(default={}, description="Passed to Spark's connector as they are.")
+
+    @property
+    def jar_groups(self) -> tuple[str, ...]:
+        """The groups of jars that these options need on the session."""
+        return self.jars
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The services of this machine that these options ask for."""
+        return ()
+
+    def at(self, service: str, address: str) -> Self:  # noqa: ARG002
+        """The same options with a service of this machine replaced by its address."""
+        return self
+
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """`options` as Spark takes them: text, with true and false in lower case."""
+        return {key: _text(value) for key, value in self.options.items()}
+
+
+class SourceOptions(_Connector):
+    """What a stream can be read from."""
+
+    replayable: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
+    value_column: ClassVar[str | None] = None
+    promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """A streaming DataFrame."""
+        raise NotImplementedError
+
+
+class SinkOptions(_Connector):
+    """Where rows can be written to."""
+
+    modes: ClassVar[frozenset[str]] = frozenset(MODES)
+    triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
+    promise: ClassVar[str]
+
+    def write(self, rows: DataFrame) -> DataStreamWriter:
+        """A writer of the rows, not started."""
+        raise NotImplementedError
+
+
+class StepOptions(Options):
+    """How rows are made from other rows."""
+
+    def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
+        """The rows of this step, from those that it reads."""
+        raise NotImplementedError
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _duration(text: str) -> str:
+    import re
+
+    unit = r"(millisecond|second|minute|hour|day|week)s?"
+    if not re.fullmatch(rf"\d+ {unit}( \d+ {unit})*", text.strip()):
+        msg = f"{text!r} is not a duration; write a number and a unit, like '10 minutes'"
+        raise ValueError(msg)
+    return text.strip()
+
+
+def _as_list(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(","))
+    return tuple(value) if isinstance(value, list) else value
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
