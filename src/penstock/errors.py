@@ -22,6 +22,11 @@ class PenstockError(Exception):
     exit_code = 1
     retry = False
 
+    def placed(self, where: str) -> PenstockError:
+        """The same error with the place in the user's file before its sentence."""
+        self.args = (f"{where}: {self}",)
+        return self
+
 
 class CallError(PenstockError):
     """The command was called in a way that cannot work."""

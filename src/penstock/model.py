@@ -10,6 +10,7 @@ from typing import Any, Literal
 from penstock.options import SinkOptions, SourceOptions, StepOptions
 
 Severity = Literal["error", "warning"]
+Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, order=True)
@@ -22,6 +23,12 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+def closest(places: Mapping[Keys, Location], keys: Keys, least: int = 0) -> Location | None:
+    """The place of `keys`, or of the longest beginning of them (of at least so many) that has one."""
+    beginnings = (keys[:length] for length in range(len(keys), least - 1, -1))
+    return next((places[each] for each in beginnings if each in places), None)
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,7 @@ class Step:
     at: Location
     what: StepOptions
     reads: tuple[str, ...]
+    text_at: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,12 @@ class Pipeline:
     storage: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
     tests: tuple[Mapping[str, Any], ...] = ()
+    places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
+
+    def where(self, node: Node, *keys: str | int) -> Location:
+        """The place of a node's key, or the nearest place that is known: where(sink, "mode")."""
+        section = {Source: "sources", Step: "steps", Sink: "sinks"}[type(node)]
+        return closest(self.places, (section, node.name, *keys), 2) or node.at
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -134,7 +148,8 @@ class Pipeline:
     @cached_property
     def streams(self) -> Mapping[str, Source | Step]:
         """What can be read, by name."""
-        return {node.name: node for node in (*self.sources, *self.steps)}
+        nodes: tuple[Source | Step, ...] = (*self.sources, *self.steps)
+        return {node.name: node for node in nodes}
 
     @property
     def connectors(self) -> Iterator[SourceOptions | SinkOptions]:

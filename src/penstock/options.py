@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -17,6 +18,15 @@ MICRO_BATCHES = frozenset({"default", "interval", "once", "available-now"})
 ALL_TRIGGERS = MICRO_BATCHES | {"continuous", "real-time"}
 
 
+class Secret(str):
+    """Text that came from outside the file and does not show itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
 class Options(BaseModel):
     """A fixed set of named values; an unknown name or a wrong type is an error."""
 
@@ -27,6 +37,7 @@ class Options(BaseModel):
 
 class _Connector(Options):
     jars: ClassVar[tuple[str, ...]] = ()
+    paths: ClassVar[tuple[str, ...]] = ()
 
     options: dict[str, Any] = Field(default={}, description="Passed to Spark's connector as they are.")
 
@@ -43,6 +54,9 @@ class _Connector(Options):
     def at(self, service: str, address: str) -> Self:  # noqa: ARG002
         """The same options with a service of this machine replaced by its address."""
         return self
+
+    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:  # noqa: B027
+        """An error in our words, before Spark starts, if the outside system cannot serve these options."""
 
     @property
     def spark_options(self) -> dict[str, str]:

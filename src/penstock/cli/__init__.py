@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -19,9 +20,10 @@ class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return VERBS
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
-            return None
+            near = get_close_matches(cmd_name, VERBS, n=1)
+            ctx.fail(f"there is no command {cmd_name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         module = importlib.import_module(f"penstock.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
@@ -33,10 +35,15 @@ def penstock() -> None:
     """Production streaming pipelines on Apache Spark, from one file."""
 
 
+def say(text: str) -> None:
+    """Talk: standard error, so that results on standard output stay clean."""
+    click.echo(text, err=True)
+
+
 def main() -> None:
     """Run the command line; our errors print without a traceback."""
     try:
         penstock(prog_name="penstock")
     except PenstockError as error:
-        click.echo(str(error), err=True)
+        say(str(error))
         sys.exit(error.exit_code)

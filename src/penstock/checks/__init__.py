@@ -1,0 +1,62 @@
+"""Is the pipeline one that can run? Hop two, without Spark.
+
+One topic per file, one rule per function: a claim that yields what contradicts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from penstock.checks.names import everything_is_read, names_exist, no_cycle
+from penstock.checks.places import (
+    cluster_has_storage,
+    sinks_do_not_feed_sources,
+    sinks_write_apart,
+    storage_is_no_input,
+)
+from penstock.checks.queries import append_has_watermark, complete_has_aggregation, mode_fits_sink
+from penstock.checks.schemas import decoding_fits_source, schemas_parse, watermark_column_exists
+from penstock.checks.sources import sources_can_be_read_again
+from penstock.checks.sql import (
+    sql_calls_no_java,
+    sql_is_one_select,
+    sql_is_understood,
+    sql_reads_streams_only,
+    sql_stays_as_written,
+)
+from penstock.checks.triggers import trigger_fits_mode, trigger_fits_sink, trigger_fits_sources, trigger_fits_steps
+from penstock.model import Finding, Pipeline
+
+__all__ = ["RULES", "check"]
+
+RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
+    names_exist,
+    no_cycle,
+    everything_is_read,
+    schemas_parse,
+    decoding_fits_source,
+    watermark_column_exists,
+    sources_can_be_read_again,
+    sql_is_one_select,
+    sql_calls_no_java,
+    sql_reads_streams_only,
+    sql_stays_as_written,
+    sql_is_understood,
+    mode_fits_sink,
+    complete_has_aggregation,
+    append_has_watermark,
+    trigger_fits_sink,
+    trigger_fits_sources,
+    trigger_fits_mode,
+    trigger_fits_steps,
+    sinks_write_apart,
+    sinks_do_not_feed_sources,
+    storage_is_no_input,
+    cluster_has_storage,
+)
+
+
+def check(pipeline: Pipeline) -> list[Finding]:
+    """Everything that contradicts a rule, in file order; warnings are among them."""
+    found = [finding for rule in RULES for finding in rule(pipeline)]
+    return sorted(found, key=lambda finding: finding.at)

@@ -1,0 +1,95 @@
+"""Places: what is written, read and kept does not get into each other's way. Paths are compared as text."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from penstock.model import Finding, Pipeline, Sink, Source
+
+_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def sinks_write_apart(pipeline: Pipeline) -> Iterator[Finding]:
+    """No two sinks write to the same place."""
+    first: dict[tuple[str, ...], Sink] = {}
+    for sink in pipeline.sinks:
+        target = _target(pipeline, sink)
+        if target is None:
+            continue
+        other = first.setdefault(target, sink)
+        if other is not sink:
+            key = target[1]
+            says = f"sinks {other.name!r} and {sink.name!r} write to the same {key}, {getattr(sink.connector, key)!r}"
+            at = pipeline.where(sink, sink.connector.kind, key)
+            # Two queries may share a topic on purpose; in one folder they break each other's log.
+            yield Finding("sinks-write-apart", at, says, "give each its own", "error" if key == "path" else "warning")
+
+
+def sinks_do_not_feed_sources(pipeline: Pipeline) -> Iterator[Finding]:
+    """No sink writes into a folder that a source reads."""
+    for sink in pipeline.sinks:
+        written = _path(pipeline, sink)
+        for source in pipeline.sources:
+            read = _path(pipeline, source)
+            if written and read and _inside(written, read):
+                says = f"sink {sink.name!r} writes into the folder that source {source.name!r} reads"
+                at = pipeline.where(sink, sink.connector.kind, "path")
+                yield Finding("sinks-do-not-feed-sources", at, says, "write to another folder")
+
+
+def storage_is_no_input(pipeline: Pipeline) -> Iterator[Finding]:
+    """Checkpoints and events are not kept in a folder that a source reads."""
+    storage = _absolute(pipeline, pipeline.storage or f".penstock/{pipeline.name}")
+    for source in pipeline.sources:
+        read = _path(pipeline, source)
+        if read and _inside(storage, read):
+            says = f"the storage is inside the folder that source {source.name!r} reads"
+            at = pipeline.places.get(("storage",), pipeline.where(source, source.connector.kind, "path"))
+            yield Finding("storage-is-no-input", at, says, "set 'storage' to a folder outside of it")
+
+
+def cluster_has_storage(pipeline: Pipeline) -> Iterator[Finding]:
+    """On a cluster the storage is a place that every machine sees."""
+    master = pipeline.spark.get("master") or pipeline.spark.get("spark.master") or "local"
+    storage = pipeline.storage
+    if master.startswith("local") or storage.startswith("/") or _URL.match(storage):
+        return
+    found = f"the storage is {storage!r}" if storage else "no storage is set"
+    says = f"Spark runs on {master!r}, and {found}"
+    at = pipeline.places.get(("storage",)) or pipeline.places.get(("spark",), pipeline.at)
+    yield Finding("cluster-has-storage", at, says, "set 'storage' to a URL or an absolute path that every machine sees")
+
+
+def _target(pipeline: Pipeline, sink: Sink) -> tuple[str, ...] | None:
+    for key in ("path", "topic", "table"):
+        value = getattr(sink.connector, key, None)
+        if isinstance(value, str):
+            where = _absolute(pipeline, value) if key == "path" else value
+            return (sink.connector.kind, key, where, str(getattr(sink.connector, "servers", "")))
+    return None
+
+
+def _path(pipeline: Pipeline, node: Source | Sink) -> str | None:
+    path = getattr(node.connector, "path", None) if "path" in node.connector.paths else None
+    return _absolute(pipeline, path) if isinstance(path, str) else None
+
+
+def _absolute(pipeline: Pipeline, path: str) -> str:
+    if _URL.match(path):
+        scheme, _, rest = path.partition(":")
+        return f"{scheme}:{posixpath.normpath(rest)}"
+    return posixpath.normpath(posixpath.join(pipeline.folder, path))
+
+
+def _inside(inner: str, outer: str) -> bool:
+    if inner.startswith("/") != outer.startswith("/"):
+        return False
+    above = [] if outer == "." else outer.split("/")
+    below = inner.split("/")
+    if len(below) < len(above) or not all(map(fnmatchcase, below, above)):
+        return False
+    # Spark skips files and folders that start with a dot or an underscore.
+    return not any(part.startswith((".", "_")) for part in below[len(above) :])

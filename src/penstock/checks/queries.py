@@ -1,0 +1,43 @@
+"""Sinks: the mode is one that the sink and the steps before it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.checks.aggregates import sources_of, steps_of, surely_does_not_group, surely_groups
+from penstock.checks.texts import sql_text
+from penstock.model import Finding, Pipeline
+from penstock.words import listed
+
+
+def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
+    """A sink's mode is one that its connector can write."""
+    for sink in pipeline.sinks:
+        modes = sink.connector.modes
+        if sink.mode not in modes:
+            says = f"sink {sink.name!r}: {sink.connector.kind} cannot write mode {sink.mode!r}"
+            yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {listed(sorted(modes))}")
+
+
+def complete_has_aggregation(pipeline: Pipeline) -> Iterator[Finding]:
+    """Mode complete writes the whole result again, so there is an aggregation that has one."""
+    for sink in pipeline.sinks:
+        steps = steps_of(pipeline, sink.reads)
+        if sink.mode == "complete" and sources_of(pipeline, sink.reads) and all(map(surely_does_not_group, steps)):
+            says = f"sink {sink.name!r} has mode 'complete', and {sink.reads!r} does not aggregate"
+            fix = "use append, or GROUP BY in a step"
+            yield Finding("complete-has-aggregation", pipeline.where(sink, "mode"), says, fix)
+
+
+def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
+    """Mode append writes a group once it is final, so a watermark says when that is."""
+    for sink in pipeline.sinks:
+        steps, sources = steps_of(pipeline, sink.reads), sources_of(pipeline, sink.reads)
+        only_sql = all(sql_text(step) is not None for step in steps)
+        groups = next((step.name for step in steps if surely_groups(step)), None)
+        if sink.mode == "append" and groups and only_sql and not any(source.watermark for source in sources):
+            says = (
+                f"sink {sink.name!r} appends the groups of step {groups!r}, and no source has a watermark to end them"
+            )
+            fix = "add 'watermark' to the source, or use mode update or complete"
+            yield Finding("append-has-watermark", pipeline.where(sink, "mode"), says, fix)

@@ -1,0 +1,73 @@
+"""Schemas: columns that are declared can be read, and the watermark's is among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.checks.ddl import Column, DdlError, columns
+from penstock.model import Finding, Pipeline, Source
+from penstock.words import did_you_mean
+
+_TIMES = ("timestamp", "timestamp_ltz", "timestamp_ntz", "struct")
+
+
+def schemas_parse(pipeline: Pipeline) -> Iterator[Finding]:
+    """Declared columns are written as Spark reads them."""
+    for source in pipeline.sources:
+        for keys, text in _ddls(source):
+            try:
+                columns(text)
+            except DdlError as error:
+                says = f"source {source.name!r}: {keys[-1]!r} cannot be read: {error.says}"
+                yield Finding("schemas-parse", pipeline.where(source, *keys), says, error.fix)
+
+
+def decoding_fits_source(pipeline: Pipeline) -> Iterator[Finding]:
+    """A source is decoded only where it gives a value to decode."""
+    for source in pipeline.sources:
+        decode, kind = source.value, source.connector.kind
+        if decode is None:
+            continue
+        key = "value" if decode.format in ("string", "bytes") else decode.format
+        at = pipeline.where(source, key)
+        if source.connector.value_column is None:
+            says = f"source {source.name!r}: {kind} rows have columns already, there is nothing to decode"
+            yield Finding("decoding-fits-source", at, says, f"take {key!r} out")
+        elif getattr(source.connector, "schema_", None) or getattr(source.connector, "infer", False):
+            says = f"source {source.name!r} has its columns from {kind!r} and from {key!r}"
+            yield Finding("decoding-fits-source", at, says, f"take {key!r} out")
+
+
+def watermark_column_exists(pipeline: Pipeline) -> Iterator[Finding]:
+    """A watermark is on a declared column that holds a time."""
+    for source in pipeline.sources:
+        declared = _declared(source)
+        if source.watermark is None or not declared:
+            continue
+        name, at = source.watermark.column, pipeline.where(source, "watermark", "column")
+        column = next((each for each in declared if each.name.lower() == name.lower()), None)
+        if column is None:
+            says = f"source {source.name!r}: the watermark's column {name!r} is not declared"
+            yield Finding("watermark-column-exists", at, says, did_you_mean(name, (each.name for each in declared)))
+        elif column.type not in _TIMES:
+            says = f"source {source.name!r}: the watermark's column {name!r} is {column.type}, not a time"
+            yield Finding("watermark-column-exists", at, says, f"declare '{column.name} timestamp'")
+
+
+def _ddls(source: Source) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, decode in (("value", source.value), ("key", source.key)):
+        if decode is not None and decode.format in ("json", "csv") and not decode.schema.startswith("{"):
+            yield (decode.format,) if key == "value" else (key, decode.format), decode.schema
+    schema = getattr(source.connector, "schema_", None)
+    if schema:
+        yield (source.connector.kind, "schema"), schema
+
+
+def _declared(source: Source) -> tuple[Column, ...]:
+    # Metadata and a decoded key add columns that only the engine knows.
+    if source.metadata or source.key is not None:
+        return ()
+    try:
+        return next((columns(text) for _, text in _ddls(source)), ())
+    except DdlError:
+        return ()

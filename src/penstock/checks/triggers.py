@@ -1,0 +1,63 @@
+"""Triggers: continuous and real-time queries are for few sources, steps and sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.checks.aggregates import sources_of, steps_of, surely_groups
+from penstock.model import Finding, Pipeline, Sink
+from penstock.words import listed
+
+_MODES = {"continuous": ("append", "update"), "real-time": ("update",)}
+
+
+def trigger_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
+    """A sink's trigger is one that its connector can take."""
+    for sink in pipeline.sinks:
+        if sink.trigger.kind not in sink.connector.triggers:
+            says = f"sink {sink.name!r}: {sink.connector.kind} cannot be written with trigger '{sink.trigger}'"
+            yield _finding(pipeline, sink, "trigger-fits-sink", says, sink.connector.triggers)
+
+
+def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:
+    """A sink's trigger is one that every source before it can take."""
+    for sink in pipeline.sinks:
+        for source in sources_of(pipeline, sink.reads):
+            if sink.trigger.kind not in source.connector.triggers:
+                kind = source.connector.kind
+                says = (
+                    f"sink {sink.name!r}: source {source.name!r} ({kind}) cannot be read with trigger '{sink.trigger}'"
+                )
+                yield _finding(pipeline, sink, "trigger-fits-sources", says, source.connector.triggers)
+
+
+def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:
+    """A continuous query does not write mode complete; a real-time one writes mode update."""
+    for sink in pipeline.sinks:
+        allowed = _MODES.get(sink.trigger.kind, (sink.mode,))
+        if sink.mode not in allowed:
+            says = f"sink {sink.name!r}: trigger '{sink.trigger}' cannot write mode {sink.mode!r}"
+            yield Finding("trigger-fits-mode", pipeline.where(sink, "trigger"), says, f"use mode {listed(allowed)}")
+
+
+def trigger_fits_steps(pipeline: Pipeline) -> Iterator[Finding]:
+    """A continuous or real-time query groups nothing."""
+    for sink in pipeline.sinks:
+        grouping = (step.name for step in steps_of(pipeline, sink.reads) if surely_groups(step))
+        name = next(grouping, None)
+        if sink.trigger.kind in _MODES and name:
+            says = f"sink {sink.name!r}: step {name!r} groups rows, which trigger '{sink.trigger}' cannot do"
+            yield Finding("trigger-fits-steps", pipeline.where(sink, "trigger"), says, "use a duration like '1 second'")
+
+
+def _finding(pipeline: Pipeline, sink: Sink, rule: str, says: str, triggers: frozenset[str]) -> Finding:
+    spelled = {
+        "default": "default",
+        "interval": "a duration like '1 second'",
+        "once": "once",
+        "available-now": "available-now",
+        "continuous": "continuous 1 second",
+        "real-time": "real-time 5 seconds",
+    }
+    fix = f"use {listed(words for kind, words in spelled.items() if kind in triggers)}"
+    return Finding(rule, pipeline.where(sink, "trigger"), says, fix)

@@ -1,0 +1,29 @@
+"""Rows printed on standard output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from penstock.options import ALL_TRIGGERS, SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter
+
+
+class ConsoleSink(SinkOptions):
+    """Prints each batch; for looking, a replayed batch is printed again."""
+
+    kind: ClassVar[str] = "console"
+    triggers = ALL_TRIGGERS
+    promise: ClassVar[str] = "for looking: a replayed batch is printed again"
+
+    rows: int = Field(default=20, ge=1, description="How many rows of a batch to print.")
+    truncate: bool | int = Field(default=True, description="Cut long cells: true, false, or a number of characters.")
+
+    def write(self, rows: DataFrame) -> DataStreamWriter:
+        """A writer that prints."""
+        options = {"numRows": str(self.rows), "truncate": str(self.truncate).lower(), **self.spark_options}
+        return rows.writeStream.format("console").options(**options)

@@ -1,0 +1,118 @@
+"""Folders of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from penstock.options import Duration, Names, SinkOptions, SourceOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
+
+Format = Literal["text", "csv", "json", "parquet", "orc", "avro"]
+
+#: The column that Spark fills with a record that it cannot parse.
+CORRUPT = "_corrupt_record"
+
+
+class FileSource(SourceOptions):
+    """New files of a folder; replayable. A file must appear whole (write elsewhere, then move) and not change."""
+
+    kind: ClassVar[str] = "files"
+    value_column: ClassVar[str | None] = "value"
+    paths: ClassVar[tuple[str, ...]] = ("path", "archive_to")
+
+    path: str = Field(description="The folder, or a glob of folders.")
+    format: Format = Field(default="text", description="How the files are written.")
+    schema_: str | None = Field(default=None, alias="schema", description="Columns, as 'name type, name type'.")
+    infer: bool = Field(default=False, description="Take the schema from the files that are there at the start.")
+    files_per_trigger: int | None = Field(default=None, ge=1, description="Most files in one batch.")
+    bytes_per_trigger: int | None = Field(default=None, ge=1, description="About the most bytes in one batch.")
+    newest_first: bool = Field(default=False, description="Read the newest files of a backlog first.")
+    max_age: Duration | None = Field(default=None, description="Ignore files older than this before the newest.")
+    glob: str | None = Field(default=None, description="Only file names that match, like '*.json'.")
+    recursive: bool = Field(default=False, description="Look into folders inside the folder too.")
+    after_read: Literal["leave", "archive", "delete"] = Field(default="leave", description="What becomes of read files.")
+    archive_to: str | None = Field(default=None, description="Where `after_read: archive` moves files to.")
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if self.format == "text" and (self.schema_ or self.infer):
+            raise ValueError("text files have one column, 'value'; take 'schema' and 'infer' out")
+        if self.format != "text" and not self.schema_ and not self.infer:
+            raise ValueError(f"{self.format} files need 'schema', or 'infer: true' to take it from the files")
+        if self.schema_ and self.infer:
+            raise ValueError("'schema' and 'infer' contradict each other; keep one")
+        if (self.after_read == "archive") != bool(self.archive_to):
+            raise ValueError("'after_read: archive' and 'archive_to' belong together")
+        return self
+
+    @property
+    def jar_groups(self) -> tuple[str, ...]:
+        """Avro files need their jar."""
+        return ("avro",) if self.format == "avro" else ()
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The declared columns; for json and csv also the record that cannot be parsed, as `_corrupt_record`."""
+        reader = self._limits(spark.readStream.format(self.format)).options(**self.spark_options)
+        schema = self._inferred(spark) if self.infer else self.schema_
+        if schema is None:
+            return reader.load(self.path)
+        if self.format in ("json", "csv"):
+            schema = f"{schema}, {CORRUPT} string"
+            reader = reader.options(mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
+        return reader.schema(schema).load(self.path)
+
+    def _inferred(self, spark: SparkSession) -> str:
+        files: Any = spark.read.format(self.format).options(**self.spark_options).load(self.path)
+        return ", ".join(
+            f"`{field.name}` {field.dataType.simpleString()}" for field in files.schema if field.name != CORRUPT
+        )
+
+    def _limits(self, reader: DataStreamReader) -> DataStreamReader:
+        options = {
+            "maxFilesPerTrigger": self.files_per_trigger,
+            "maxBytesPerTrigger": self.bytes_per_trigger,
+            "latestFirst": str(self.newest_first).lower(),
+            "maxFileAge": self.max_age and _spark_age(self.max_age),
+            "pathGlobFilter": self.glob,
+            "recursiveFileLookup": "true" if self.recursive else None,
+            "cleanSource": {"leave": "off"}.get(self.after_read, self.after_read),
+            "sourceArchiveDir": self.archive_to,
+        }
+        return reader.options(**{key: value for key, value in options.items() if value is not None})
+
+
+class FileSink(SinkOptions):
+    """Files of a folder, append only; exactly-once for readers that know Spark's log (`_spark_metadata`)."""
+
+    kind: ClassVar[str] = "files"
+    modes: ClassVar[frozenset[str]] = frozenset({"append"})
+    promise: ClassVar[str] = "exactly-once for readers that know Spark's log; others may see a batch twice after a crash"
+    paths: ClassVar[tuple[str, ...]] = ("path",)
+
+    path: str = Field(description="The folder to write to.")
+    format: Format = Field(default="parquet", description="How the files are written.")
+    partition_by: Names = Field(default=(), description="Columns that become folders.")
+
+    @property
+    def jar_groups(self) -> tuple[str, ...]:
+        """Avro files need their jar."""
+        return ("avro",) if self.format == "avro" else ()
+
+    def write(self, rows: DataFrame) -> DataStreamWriter:
+        """A writer of files."""
+        writer = rows.writeStream.format(self.format).option("path", self.path).options(**self.spark_options)
+        return writer.partitionBy(*self.partition_by) if self.partition_by else writer
+
+
+def _spark_age(duration: str) -> str:
+    # Spark reads file ages in its short form: 7d, 12h, 30min, 5s.
+    count, unit = duration.split()[:2]
+    short = {"millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "d", "week": "d"}[unit.rstrip("s")]
+    return f"{int(count) * 7 if unit.startswith('week') else count}{short}"

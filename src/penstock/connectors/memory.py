@@ -1,0 +1,24 @@
+"""Rows kept in the driver's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from penstock.options import ALL_TRIGGERS, SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter
+
+
+class MemorySink(SinkOptions):
+    """A table in the driver's memory with the sink's name, queryable by SQL; gone when the run ends."""
+
+    kind: ClassVar[str] = "memory"
+    modes: ClassVar[frozenset[str]] = frozenset({"append", "complete"})
+    triggers = ALL_TRIGGERS
+    promise: ClassVar[str] = "for looking: gone when the run ends"
+
+    def write(self, rows: DataFrame) -> DataStreamWriter:
+        """A writer into the table."""
+        return rows.writeStream.format("memory").options(**self.spark_options)

@@ -1,0 +1,30 @@
+"""Made-up numbered rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from penstock.options import MICRO_BATCHES, SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class RateSource(SourceOptions):
+    """Rows of (timestamp, value) at a steady rate, for trying out and measuring; replayable."""
+
+    kind: ClassVar[str] = "rate"
+    triggers: ClassVar[frozenset[str]] = MICRO_BATCHES | {"continuous"}
+
+    rows_per_second: int = Field(default=1, ge=1, description="How many rows appear each second.")
+    ramp_up_seconds: int = Field(default=0, ge=0, description="Seconds until the full rate is reached.")
+    partitions: int | None = Field(default=None, ge=1, description="Into how many partitions; by default as Spark has.")
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Columns timestamp and value."""
+        options = {"rowsPerSecond": self.rows_per_second, "rampUpTime": f"{self.ramp_up_seconds}s"}
+        if self.partitions is not None:
+            options["numPartitions"] = self.partitions
+        return spark.readStream.format("rate").options(**options).options(**self.spark_options).load()

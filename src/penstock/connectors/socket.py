@@ -1,0 +1,43 @@
+"""Lines of text from a TCP server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from penstock.errors import UnreachableError
+from penstock.options import SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SocketSource(SourceOptions):
+    """Lines of a TCP server, one row each; for trying out: what was read is gone after a crash."""
+
+    kind: ClassVar[str] = "socket"
+    replayable: ClassVar[bool] = False
+    value_column: ClassVar[str | None] = "value"
+    promise: ClassVar[str] = "not replayable: lines that were read and not yet written are lost in a crash"
+
+    host: str = Field(default="127.0.0.1", description="Where the server listens.")
+    port: int = Field(ge=1, le=65535, description="Its port.")
+    timestamps: bool = Field(default=False, description="Add a column `timestamp`: when the line was read.")
+
+    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:  # noqa: ARG002
+        """An error now, in our words, if nothing listens there."""
+        try:
+            # Spark's own source connects twice as well: a server for it must accept again.
+            socket.create_connection((self.host, self.port), timeout=5).close()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            fix = f"start the server first (for example: nc -lk {self.port}) or correct host and port"
+            raise UnreachableError(f"nothing listens at {self.host}:{self.port} ({reason}); {fix}") from error
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """Column value, and timestamp when asked for."""
+        options = {"host": self.host, "port": self.port, "includeTimestamp": str(self.timestamps).lower()}
+        return spark.readStream.format("socket").options(**options).options(**self.spark_options).load()

@@ -1,0 +1,99 @@
+"""Hop three: model to DataFrames; starts nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.decode import decoded
+from penstock.engine.reasons import position, sentence
+from penstock.errors import BuildError, PenstockError
+from penstock.model import Location, Node, Pipeline, Source, Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def build(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame]:
+    """Every source and step as a streaming DataFrame, by name."""
+    _send_python_files(pipeline, spark)
+    streams: dict[str, DataFrame] = {}
+    for source in pipeline.sources:
+        streams[source.name] = _read(pipeline, source, spark)
+    for step in in_order(pipeline):
+        streams[step.name] = _transform(step, streams, spark)
+    return streams
+
+
+def in_order(pipeline: Pipeline) -> list[Step]:
+    """The steps, each after those that it reads."""
+    done = {source.name for source in pipeline.sources}
+    waiting, ordered = list(pipeline.steps), []
+    while waiting:
+        ready = [step for step in waiting if done.issuperset(step.reads)]
+        if not ready:
+            names = ", ".join(step.name for step in waiting)
+            raise BuildError(f"{waiting[0].at}: steps {names} cannot be put in order; run penstock check")
+        ordered += ready
+        done.update(step.name for step in ready)
+        waiting = [step for step in waiting if step not in ready]
+    return ordered
+
+
+def _read(pipeline: Pipeline, source: Source, spark: SparkSession) -> DataFrame:
+    try:
+        raw = source.connector.read(spark)
+        rows = decoded(source, raw, counted=_can_count(pipeline, source))
+        if source.watermark is None:
+            return rows
+        kind = rows.schema[source.watermark.column].dataType.typeName()
+        if not kind.startswith("timestamp"):
+            fix = f"declare {source.watermark.column!r} as timestamp"
+            raise BuildError(f"{source.at}: source {source.name!r} has its watermark on a {kind}; {fix}")
+        return rows.withWatermark(source.watermark.column, source.watermark.delay)
+    except KeyError as error:
+        wanted = source.watermark.column if source.watermark else error
+        raise BuildError(f"{source.at}: source {source.name!r} has no column {wanted!r} for its watermark") from error
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise refused("source", source, error) from error
+
+
+def _transform(step: Step, streams: dict[str, DataFrame], spark: SparkSession) -> DataFrame:
+    try:
+        return step.what.build(spark, {name: streams[name] for name in step.reads})
+    except PenstockError as error:
+        raise BuildError(f"{step.at}: step {step.name!r}: {error}") from error
+    except Exception as error:
+        raise refused("step", step, error) from error
+
+
+def refused(what: str, node: Node, error: Exception) -> BuildError:
+    """Spark's refusal, at the line of the user's file that it is about."""
+    at = node.at
+    line = position(error)
+    text_at: Location | None = getattr(node, "text_at", None)
+    if line is not None and text_at is not None:
+        at = Location(text_at.file, text_at.line + line - 1)
+    return BuildError(f"{at}: {what} {node.name!r}: {sentence(error)}")
+
+
+def _can_count(pipeline: Pipeline, source: Source) -> bool:
+    # The continuous and real-time engines know no `observe`.
+    readers = [sink for sink in pipeline.sinks if source.name in pipeline.upstream(sink.reads)]
+    return all(sink.trigger.kind not in ("continuous", "real-time") for sink in readers)
+
+
+def _send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
+    """Modules beside the pipeline file must be importable on executors too."""
+    import sys
+    from pathlib import Path
+
+    folder = Path(pipeline.folder).resolve()
+    if not any(step.what.kind == "python" for step in pipeline.steps):
+        return
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    for file in sorted(folder.glob("*.py")):
+        if not file.name.startswith("test_") and file.name != "conftest.py":
+            spark.sparkContext.addPyFile(str(file))

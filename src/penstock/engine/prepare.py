@@ -1,0 +1,81 @@
+"""Before Spark starts: paths made absolute, services up, outside systems asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from penstock import jars
+from penstock.connectors.kafka import MissingTopicError, create_topics
+from penstock.errors import PenstockError
+from penstock.model import Pipeline, Sink, Source
+from penstock.services import SERVICES, dev_folder
+
+WAIT_SECONDS = 30.0
+
+Say = Callable[[str], None]
+_Node = TypeVar("_Node", Source, Sink)
+
+
+def prepare(pipeline: Pipeline, say: Say, wait_seconds: float = WAIT_SECONDS) -> Pipeline:
+    """The pipeline with every path absolute and every service of this machine up and named by its address."""
+    addresses: dict[str, str] = {}
+
+    def ready(node: _Node) -> _Node:
+        try:
+            return _ready(Path(pipeline.folder), node, addresses, say, wait_seconds)
+        except PenstockError as error:
+            what = "source" if isinstance(node, Source) else "sink"
+            raise error.placed(f"{node.at}: {what} {node.name!r}") from error
+
+    return replace(
+        pipeline,
+        sources=tuple(ready(source) for source in pipeline.sources),
+        sinks=tuple(ready(sink) for sink in pipeline.sinks),
+    )
+
+
+def absolute(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with every path absolute: relative ones are beside the file."""
+    folder = Path(pipeline.folder)
+    return replace(
+        pipeline,
+        sources=tuple(_located(folder, source) for source in pipeline.sources),
+        sinks=tuple(_located(folder, sink) for sink in pipeline.sinks),
+    )
+
+
+def service_address(name: str, say: Say) -> str:
+    """Start a service of this machine unless it runs; where it is."""
+    service = SERVICES[name]
+    return service(dev_folder() / name, jars.paths([service.jars])).up(say)
+
+
+def _ready(folder: Path, node: _Node, addresses: dict[str, str], say: Say, wait_seconds: float) -> _Node:
+    node = _located(folder, node)
+    embedded = node.connector.services
+    for name in embedded:
+        address = addresses.setdefault(name, "") or service_address(name, say)
+        addresses[name] = address
+        node = replace(node, connector=node.connector.at(name, address))
+    try:
+        node.connector.preflight(wait_seconds, say)
+    except MissingTopicError as error:
+        if not embedded:
+            raise
+        # The broker of this machine is for trying things out: a topic is made when a pipeline first names it.
+        create_topics(error.servers, error.topics)
+        say(f"created topic {', '.join(error.topics)} on the embedded broker")
+    return node
+
+
+def _located(folder: Path, node: _Node) -> _Node:
+    connector = node.connector
+    relative = {
+        name: str((folder / value).resolve())
+        for name in connector.paths
+        if (value := getattr(connector, name)) and "://" not in value and not Path(value).is_absolute()
+    }
+    return replace(node, connector=connector.model_copy(update=relative)) if relative else node

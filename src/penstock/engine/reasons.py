@@ -1,0 +1,65 @@
+"""Spark's errors as one sentence of ours."""
+
+from __future__ import annotations
+
+import re
+
+_NOISE = re.compile(r"\s*SQLSTATE: \w+|\[id = [^\]]*\]|\s+at [\w.$/<>]+\([^)]*\)$", re.MULTILINE)
+_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
+_WRAPPERS = (
+    "STREAM_FAILED",
+    "USER_RAISED_EXCEPTION",
+    "FAILED_EXECUTE_UDF",
+    "TASK_WRITE_FAILED",
+    "FOREACH_BATCH_USER_FUNCTION_ERROR",
+    "FOREACH_USER_FUNCTION_ERROR",
+)
+_POSITION = re.compile(r"line (\d+),? pos (\d+)")
+_CAUSED = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
+_PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE)
+_PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
+
+
+def sentence(error: BaseException | str) -> str:
+    """What went wrong in Spark, in one line: no Java, no plans, no query ids."""
+    text = error if isinstance(error, str) else str(error)
+    if "USER_RAISED_EXCEPTION" in text:
+        return _one_line(text.split("[USER_RAISED_EXCEPTION]", 1)[1])
+    if "Traceback (most recent call last)" in text:
+        return _python(text)
+    conditions = [match for match in _CLASS.finditer(text) if match.group(1) not in _WRAPPERS]
+    if conditions:
+        found = conditions[-1]
+        return _one_line(f"[{found.group(1)}] {found.group(2)}")
+    caused = _CAUSED.findall(text)
+    if caused:
+        return _one_line(caused[-1][1])
+    return _one_line(text)
+
+
+def condition(error: BaseException | str) -> str:
+    """Spark's name for the innermost error, like `UNRESOLVED_COLUMN.WITH_SUGGESTION`; empty if it has none."""
+    found = [match.group(1) for match in _CLASS.finditer(str(error)) if match.group(1) not in _WRAPPERS]
+    return found[-1] if found else ""
+
+
+def position(error: BaseException) -> int | None:
+    """The line inside a SQL text that an error is about."""
+    match = _POSITION.search(str(error))
+    return int(match.group(1)) if match else None
+
+
+def _python(text: str) -> str:
+    raised = _PYTHON.findall(text)
+    places = [place for place in _PYTHON_LINE.findall(text) if "pyspark" not in place[0]]
+    what = f"{raised[-1][0].split('.')[-1]}: {raised[-1][1]}" if raised else "a Python function raised"
+    where = f" ({places[-1][0].split('/')[-1]}:{places[-1][1]} in {places[-1][2]})" if places else ""
+    return _one_line(what + where)
+
+
+def _one_line(text: str) -> str:
+    first = _NOISE.sub("", text.strip()).split("\n\n")[0].splitlines()
+    line = next((part.strip() for part in first if part.strip()), "no reason given")
+    line = _POSITION.sub("", line).replace("()", "").rstrip("; ")
+    # What a stream carries is not ours to trust: no control characters on a terminal.
+    return "".join(char if char.isprintable() else " " for char in line)

@@ -1,0 +1,115 @@
+"""Hop four: DataFrames to running queries, and waiting for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.build import build, refused
+from penstock.engine.reasons import condition, sentence
+from penstock.engine.storage import Storage
+from penstock.errors import PenstockError, RunError
+from penstock.model import Pipeline, Sink, Trigger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+_ONCE = Trigger("available-now")
+
+
+def start(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    once: bool = False,
+    storage: Storage | None = None,
+) -> list[StreamingQuery]:
+    """Build the pipeline and start one query per sink; with `once` each ends when it has read what is there."""
+    streams = build(pipeline, spark)
+    place = storage or Storage.of(pipeline)
+    place.claim(pipeline)
+    queries: list[StreamingQuery] = []
+    try:
+        for sink in pipeline.sinks:
+            queries.append(_start(sink, streams[sink.reads], place.checkpoint(sink.name), once=once))
+    except BaseException:
+        stop(queries)
+        raise
+    return queries
+
+
+def _start(sink: Sink, rows: DataFrame, checkpoint: str, *, once: bool) -> StreamingQuery:
+    try:
+        writer = sink.connector.write(rows).outputMode(sink.mode).queryName(sink.name)
+        writer = writer.option("checkpointLocation", checkpoint)
+        return _triggered(writer, _ONCE if once else sink.trigger).start()
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise refused("sink", sink, error) from error
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    if trigger.kind == "default":
+        return writer
+    if trigger.kind == "interval":
+        return writer.trigger(processingTime=trigger.interval)
+    if trigger.kind == "once":
+        return writer.trigger(once=True)
+    if trigger.kind == "available-now":
+        return writer.trigger(availableNow=True)
+    if trigger.kind == "continuous":
+        return writer.trigger(continuous=trigger.interval)
+    return writer.trigger(realTime=trigger.interval)
+
+
+def stop(queries: Sequence[StreamingQuery]) -> None:
+    """Stop every query; those that ended stay ended."""
+    for query in queries:
+        query.stop()
+
+
+def wait(queries: Sequence[StreamingQuery], ended: threading.Event, enough: Callable[[], bool] = lambda: False) -> None:
+    """Return when every query has ended or `enough` says so; raise the reason as soon as one fails."""
+    while not enough():
+        active = [query for query in queries if query.isActive]
+        for query in queries:
+            if query not in active:
+                _raise_failure(query)
+        if not active:
+            return
+        # Woken by the listener when a query ends; the bound only limits how late `enough` is asked.
+        ended.wait(0.25)
+        ended.clear()
+
+
+def _raise_failure(query: StreamingQuery) -> None:
+    error = query.exception()
+    if error is not None:
+        raise RunError(f"sink {query.name!r}: {sentence(error)}", retry=not condition(error))
+
+
+def listen(spark: SparkSession, progress: Callable[[dict[str, Any]], None], ended: threading.Event) -> Any:
+    """Hand every batch's report to `progress`, and set `ended` when a query ends."""
+    import json
+
+    from pyspark.sql.streaming import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):  # type: ignore[misc]
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            progress(json.loads(event.progress.json))
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+            pass
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, ARG002
+            ended.set()
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    return listener

@@ -1,0 +1,89 @@
+"""Where a pipeline keeps its checkpoints, events and logs: any place that fsspec and Spark both know."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.model import Pipeline, Sink
+
+DEFAULT = ".penstock"
+
+
+class StorageError(PenstockError):
+    """The pipeline's storage cannot be used."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The folder of one pipeline inside a storage that may hold several."""
+
+    url: str
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Storage:
+        """`<storage>/<name>`; a relative storage is beside the pipeline file, wherever the command is called from."""
+        root = pipeline.storage or DEFAULT
+        if "://" not in root:
+            root = str(Path(pipeline.folder, root).resolve())
+        return cls(f"{root.rstrip('/')}/{pipeline.name}")
+
+    def checkpoint(self, sink: str) -> str:
+        """Where Spark keeps the progress of a sink's query."""
+        return f"{self.url}/checkpoints/{sink}"
+
+    @property
+    def logs(self) -> Path:
+        """Where this machine's logs go: beside the rest if that is a local folder."""
+        return Path(self.url, "logs") if "://" not in self.url else Path(DEFAULT, "logs", self.url.rsplit("/", 1)[-1])
+
+    def claim(self, pipeline: Pipeline) -> None:
+        """Write down whose checkpoints these are; an error if they are another's or cannot be written."""
+        for sink in pipeline.sinks:
+            card = f"{self.checkpoint(sink.name)}.json"
+            ours = _identity(pipeline, sink)
+            known = self._read(card)
+            if known is None:
+                self._write(card, ours)
+            elif known != ours:
+                says = f"the checkpoint {self.checkpoint(sink.name)} belongs to {_shown(known)}, not to {_shown(ours)}"
+                fix = "give this sink or pipeline another name, or 'storage' another place"
+                raise StorageError(f"{sink.at}: sink {sink.name!r}: {says}; {fix}")
+
+    def _read(self, url: str) -> dict[str, Any] | None:
+        import fsspec
+
+        try:
+            with fsspec.open(url, "r") as file:
+                found: dict[str, Any] = json.load(file)
+                return found
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StorageError(f"cannot read {url}: {error}; check the storage") from error
+
+    def _write(self, url: str, content: dict[str, Any]) -> None:
+        import fsspec
+
+        try:
+            if "://" not in url:
+                Path(url).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with fsspec.open(url, "w") as file:
+                json.dump(content, file)
+        except OSError as error:
+            fix = "make that folder writable or set 'storage' to another place"
+            raise StorageError(f"cannot write to the storage {self.url}: {error.strerror or error}; {fix}") from error
+
+
+def _identity(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
+    names = pipeline.upstream(sink.reads)
+    sources = {source.name: source.connector.kind for source in pipeline.sources if source.name in names}
+    return {"pipeline": pipeline.name, "sink": sink.name, "sources": dict(sorted(sources.items()))}
+
+
+def _shown(identity: dict[str, Any]) -> str:
+    sources = ", ".join(f"{name} ({kind})" for name, kind in identity.get("sources", {}).items())
+    return f"sink {identity.get('sink')!r} of pipeline {identity.get('pipeline')!r} reading {sources}"

@@ -1,0 +1,52 @@
+"""A document becomes a pipeline; everything that is wrong with it is found at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import LoadError
+from penstock.load.reading import Document, Reading, in_file_order
+from penstock.load.sections import check_names_differ, read_section
+from penstock.load.settings import read_name, read_spark, read_storage, read_tests
+from penstock.load.sinks import read_sink
+from penstock.load.sources import read_source
+from penstock.load.steps import read_step
+from penstock.model import Finding, Pipeline
+from penstock.words import did_you_mean
+
+__all__ = ["Document", "to_pipeline"]
+
+_KEYS = ("name", "sources", "steps", "sinks", "tests", "spark", "storage")
+_NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
+
+
+def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
+    """The pipeline, or a LoadError with every finding, those `found` before included, in file order."""
+    reading = Reading(document, list(found))
+    _check_keys(reading)
+    pipeline = Pipeline(
+        name=read_name(reading),
+        at=document.place(()),
+        sources=read_section(reading, "sources", read_source),
+        steps=read_section(reading, "steps", read_step),
+        sinks=read_section(reading, "sinks", read_sink),
+        folder=document.folder,
+        storage=read_storage(reading),
+        spark=read_spark(reading),
+        tests=read_tests(reading),
+        places=document.places,
+    )
+    check_names_differ(reading)
+    if reading.findings:
+        raise LoadError(in_file_order(reading.findings))
+    return pipeline
+
+
+def _check_keys(reading: Reading) -> None:
+    values = reading.document.values
+    for key in values:
+        if key not in _KEYS:
+            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", did_you_mean(str(key), _KEYS))
+    for key, what in _NEEDED.items():
+        if values.get(key) is None or (isinstance(values[key], Mapping) and not values[key]):
+            reading.found("missing-key", (key,), f"the pipeline has no {key}", f"add '{key}:', {what}")

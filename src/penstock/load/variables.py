@@ -1,0 +1,167 @@
+"""`${...}` in values: variables, and secrets from the environment or from files.
+
+${NAME}           a variable, by default of the environment
+${NAME:-default}  the same, or the default
+${env:NAME}       a secret from the environment
+${file:path}      a secret from a file beside the pipeline's that only its owner can read
+$${               the two characters ${
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from penstock.load.reading import Document, Reading, Unset
+from penstock.load.scalars import typed
+from penstock.model import Keys
+from penstock.options import Secret
+from penstock.words import nearest
+
+MOST_BYTES = 65_536
+_REFERENCE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<inside>[^}]*)\}|(?P<open>\$\{)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:path}"
+
+
+def substitute(document: Document, variables: Mapping[str, str] | None = None) -> Reading:
+    """The document with every `${...}` in its values replaced, and what could not be."""
+    work = _Substitution(Reading(document), os.environ if variables is None else variables)
+    values = work.value(document.values, ())
+    secrets = document.secrets | work.secrets
+    done = replace(document, values=values, spelled={**document.spelled, **work.spelled}, secrets=frozenset(secrets))
+    return Reading(done, work.reading.findings)
+
+
+@dataclass(frozen=True)
+class _Substitution:
+    reading: Reading
+    variables: Mapping[str, str]
+    secrets: set[str] = field(default_factory=set)
+    spelled: dict[Keys, str] = field(default_factory=dict)
+
+    def value(self, value: Any, keys: Keys) -> Any:
+        """A value with its references replaced; keys of mappings stay as they are."""
+        if isinstance(value, Mapping):
+            return {key: self.value(each, (*keys, key)) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(each, (*keys, at)) for at, each in enumerate(value)]
+        return self._text(value, keys) if isinstance(value, str) and "${" in value else value
+
+    def _text(self, text: str, keys: Keys) -> Any:
+        parts = [self._part(match, keys) for match in _REFERENCE.finditer(text)]
+        if any(part is None for part in parts):
+            return Unset(text)
+        waiting = iter(parts)
+        result = _REFERENCE.sub(lambda _: next(waiting) or "", text)
+        if any(isinstance(part, Secret) for part in parts):
+            self.secrets.add(result)
+            return Secret(result)
+        if _is_sql(keys):
+            return self._sql(text, [part or "" for part in parts], result, keys)
+        return self._retyped(text, result, keys)
+
+    def _retyped(self, text: str, result: str, keys: Keys) -> Any:
+        match = _REFERENCE.fullmatch(text)
+        if match is None or match["inside"] is None:
+            return result
+        self.spelled[keys] = result
+        return typed(result)
+
+    def _part(self, match: re.Match[str], keys: Keys) -> str | None:
+        if match["literal"]:
+            return "${"
+        inside = match["inside"]
+        if inside is None:
+            return self._refuse(
+                keys, "'${' is opened and never closed", "close it with '}', or write '$${' for the text"
+            )
+        if "${" in inside:
+            return self._refuse(keys, "a '${...}' stands inside another", "use one variable; nothing is replaced twice")
+        kind, colon, rest = inside.partition(":")
+        if colon and not rest.startswith("-"):
+            return self._provided(kind, rest, keys)
+        return self._variable(kind, rest[1:] if colon else None, keys)
+
+    def _variable(self, name: str, default: str | None, keys: Keys) -> str | None:
+        if not _NAME.fullmatch(name):
+            return self._refuse(keys, f"'${{{name[:40]}}}' does not name a variable", _FORMS)
+        value = self.variables.get(name, default)
+        if value is None:
+            fix = f"set it, or write ${{{name}:-default}}"
+            near = nearest(name, self.variables)
+            fix = f"did you mean '{near}'?" if near else fix
+            return self._refuse(keys, f"the variable '{name}' is not set", fix)
+        return value
+
+    def _provided(self, kind: str, rest: str, keys: Keys) -> str | None:
+        if kind == "env" and _NAME.fullmatch(rest):
+            value = os.environ.get(rest)
+            if value is None:
+                return self._refuse(keys, f"the environment variable '{rest}' is not set", "set it before the run")
+        elif kind == "file" and rest:
+            value = self._file(rest, keys)
+            if value is None:
+                return None
+        else:
+            return self._refuse(keys, f"'${{{kind[:40]}:...}}' is not known", _FORMS)
+        self.secrets.update({value} - {""})
+        return Secret(value)
+
+    def _file(self, name: str, keys: Keys) -> str | None:
+        path = Path(self.reading.document.folder, name)
+        try:
+            found = path.stat()
+            problem = _not_secret(found)
+            text = "" if problem else path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            problem = (getattr(error, "strerror", None) or "not UTF-8 text").lower(), "correct the path or the file"
+        if problem:
+            return self._refuse(keys, f"the secret file '{name}' cannot be used: {problem[0]}", problem[1])
+        return text.rstrip("\r\n")
+
+    def _sql(self, text: str, parts: list[str], result: str, keys: Keys) -> str:
+        # A value may fill a name, a number or a quoted text; it must never add to the statement.
+        if _same_shape(text, parts, result):
+            return result
+        names = ", ".join(match[0] for match in _REFERENCE.finditer(text))
+        says = f"the value of {names} would change the SQL around it"
+        self._refuse(keys, says, "a variable in SQL is one name, one number or text inside quotes")
+        return text
+
+    def _refuse(self, keys: Keys, says: str, fix: str) -> str | None:
+        self.reading.found("variable", keys, says, fix)
+        return None
+
+
+def _is_sql(keys: Keys) -> bool:
+    return keys[:1] == ("steps",) and (len(keys) == 2 or keys[2:] == ("sql",))
+
+
+def _not_secret(found: os.stat_result) -> tuple[str, str] | None:
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a regular file", "give a file"
+    if found.st_mode & 0o077:
+        return f"others can read it (mode {stat.S_IMODE(found.st_mode):03o})", "run chmod 600 on it"
+    if found.st_size > MOST_BYTES:
+        return f"it has {found.st_size} bytes, more than {MOST_BYTES}", "give a file with the secret alone"
+    return None
+
+
+def _same_shape(text: str, parts: list[str], result: str) -> bool:
+    from penstock.sql import parse
+
+    # A minus sign is a token of its own, and harmless before a number.
+    signs = ["-" if part.startswith("-") and _NUMBER.fullmatch(part) else "" for part in parts]
+    marks = [f"penstock{at}mark" for at in range(len(parts))]
+    waiting = iter(sign + mark for sign, mark in zip(signs, marks, strict=True))
+    wanted = [token.text for token in parse(_REFERENCE.sub(lambda _: next(waiting), text)).tokens]
+    for sign, mark, part in zip(signs, marks, parts, strict=True):
+        wanted = [word.replace(mark, part.removeprefix(sign)) for word in wanted]
+    return bool(wanted) and wanted == [token.text for token in parse(result).tokens]

@@ -1,0 +1,227 @@
+"""YAML text to plain values that know their lines; safe for any text."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from penstock.errors import LoadError
+from penstock.load.reading import Document, in_file_order
+from penstock.load.scalars import typed
+from penstock.load.yaml_problems import explain
+from penstock.model import Finding, Keys, Location
+
+MOST_BYTES = 1_000_000
+MOST_DEPTH = 50
+MOST_ALIASED = 10_000
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(path: Path, file: str) -> Document:
+    """The document of a file, or a LoadError with everything that is wrong with it as YAML."""
+    return parse_yaml(_text(path, file), file, str(path.parent))
+
+
+def parse_yaml(text: str, file: str, folder: str = ".") -> Document:
+    """The document of a text; a LoadError with everything that is wrong with it as YAML."""
+    tree = _Tree(file, text.splitlines())
+    try:
+        for event in _events(text):
+            tree.take(event)
+    except yaml.YAMLError as error:
+        tree.findings.append(explain(error, file, tree.lines))
+    except _StopError:
+        pass
+    tree.check_top()
+    if tree.findings:
+        raise LoadError(in_file_order(tree.findings))
+    return Document(tree.top, file, folder, tree.places, tree.texts)
+
+
+def _text(path: Path, file: str) -> str:
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise _refused(file, "this is not a regular file", "give a .yaml file")
+    if found.st_size > MOST_BYTES:
+        raise _refused(file, f"the file has {found.st_size} bytes, more than {MOST_BYTES}", "keep data out of it")
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        finding = Finding("yaml", Location(file, line), "the text is not UTF-8", "save the file as UTF-8")
+        raise LoadError([finding]) from None
+
+
+def _refused(file: str, says: str, fix: str) -> LoadError:
+    return LoadError([Finding("file", Location(file), says, fix)])
+
+
+def _events(text: str) -> Iterator[Any]:
+    # Events, not nodes: a parser that builds nodes recurses as deep as the text says.
+    loader = _Loader(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+class _StopError(Exception):
+    """Nothing after this place can be understood."""
+
+
+@dataclass
+class _Open:
+    """A mapping or a list that is being filled."""
+
+    values: Any
+    keys: Keys
+    anchor: str | None
+    key: str | None = None
+    size: int = 1
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+class _Tree:
+    """Values, places and findings, filled event by event."""
+
+    def __init__(self, file: str, lines: list[str]) -> None:
+        self.file, self.lines = file, lines
+        self.findings: list[Finding] = []
+        self.places: dict[Keys, Location] = {(): Location(file)}
+        self.texts: dict[Keys, Location] = {}
+        self.top: Any = None
+        self._documents = 0
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._aliased = 0
+
+    def take(self, event: Any) -> None:
+        """Add one event of the parser."""
+        if isinstance(event, yaml.NodeEvent):
+            self._check_tag(event)
+            self._take_node(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            done = self._open.pop()
+            self._close(done.values, done.size, done.anchor)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                self._stop("yaml", event, "a second document starts here with '---'", "write one pipeline per file")
+
+    def check_top(self) -> None:
+        """A finding unless the file is a mapping."""
+        if self.findings or isinstance(self.top, dict):
+            return
+        at = Location(self.file)
+        found = "the file is empty" if self.top is None else "the file is not a mapping of keys to values"
+        self.findings.append(Finding("yaml", at, found, "a pipeline has at least 'sources:' and 'sinks:'"))
+
+    def _take_node(self, event: Any) -> None:
+        holder = self._open[-1] if self._open else None
+        if holder is not None and isinstance(holder.values, dict) and holder.key is None:
+            self._take_key(holder, event)
+            return
+        keys = self._keys(event, holder)
+        if isinstance(event, yaml.AliasEvent):
+            self._close(*self._of_anchor(event))
+        elif isinstance(event, yaml.ScalarEvent):
+            self._close(self._scalar(event, keys), 1, event.anchor)
+        else:
+            if len(self._open) >= MOST_DEPTH:
+                self._stop("yaml", event, f"the nesting is deeper than {MOST_DEPTH} levels", "flatten it")
+            values: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self._anchors.pop(event.anchor, None)
+            self._open.append(_Open(values, keys, event.anchor))
+
+    def _take_key(self, holder: _Open, event: Any) -> None:
+        if not isinstance(event, yaml.ScalarEvent):
+            says, fix = "a key is a list, a mapping or an alias", "write a word; quote text that starts with '{' or '['"
+            self._stop("yaml", event, says, fix)
+        key, at = event.value, self._at(event)
+        if key == "<<" and not event.style:
+            self._note("yaml", at, "'<<' does not merge mappings here", "write the keys out")
+        if key in holder.lines:
+            says = f"{key!r} is written twice, first on line {holder.lines[key]}"
+            self._note("duplicate-key", at, says, "keep one")
+        holder.lines.setdefault(key, at.line)
+        holder.key = key
+        self.places.setdefault((*holder.keys, key), at)
+
+    def _keys(self, event: Any, holder: _Open | None) -> Keys:
+        if holder is None:
+            return ()
+        if holder.key is not None:
+            return (*holder.keys, holder.key)
+        keys = (*holder.keys, len(holder.values))
+        self.places[keys] = self._at(event)
+        return keys
+
+    def _scalar(self, event: Any, keys: Keys) -> Any:
+        if event.style:
+            self.texts.setdefault(keys, self._text_place(event))
+            return event.value
+        value = typed(event.value)
+        if isinstance(value, str):
+            self.texts.setdefault(keys, self._at(event))
+        return value
+
+    def _text_place(self, event: Any) -> Location:
+        at = self._at(event)
+        if event.style not in ("|", ">"):
+            return Location(at.file, at.line, at.column + 1)
+        number = event.start_mark.line + 1
+        for text, line in zip(event.value.splitlines(), self.lines[number:], strict=False):
+            if text.strip():
+                column = len(line) - len(line.lstrip(" ")) - (len(text) - len(text.lstrip(" ")))
+                return Location(self.file, number + 1, column + 1)
+        return Location(self.file, number + 1)
+
+    def _of_anchor(self, event: Any) -> tuple[Any, int, None]:
+        name = event.anchor
+        if any(each.anchor == name for each in self._open):
+            self._stop("yaml", event, f"'*{name}' contains itself", "write the value out")
+        if name not in self._anchors:
+            self._stop("yaml", event, f"'*{name}' refers to nothing before it", f"mark a value with '&{name}' first")
+        value, size = self._anchors[name]
+        self._aliased += size
+        if self._aliased > MOST_ALIASED:
+            self._stop("yaml", event, f"aliases repeat more than {MOST_ALIASED} values", "write less of them")
+        return value, size, None
+
+    def _close(self, value: Any, size: int, anchor: str | None) -> None:
+        if anchor:
+            self._anchors[anchor] = (value, size)
+        if not self._open:
+            self.top = value
+            return
+        holder = self._open[-1]
+        holder.size += size
+        if holder.key is None:
+            holder.values.append(value)
+        else:
+            holder.values.setdefault(holder.key, value)
+            holder.key = None
+
+    def _check_tag(self, event: Any) -> None:
+        tag = getattr(event, "tag", None)
+        if tag:
+            short = tag.replace("tag:yaml.org,2002:", "!!")
+            says = f"the tag '{short[:60]}' is not allowed"
+            self._note("yaml-tag", self._at(event), says, "write the value alone; quotes make it text")
+
+    def _at(self, event: Any) -> Location:
+        return Location(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _note(self, rule: str, at: Location, says: str, fix: str) -> None:
+        self.findings.append(Finding(rule, at, says, fix))
+
+    def _stop(self, rule: str, event: Any, says: str, fix: str) -> NoReturn:
+        self._note(rule, self._at(event), says, fix)
+        raise _StopError

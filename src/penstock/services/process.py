@@ -1,0 +1,186 @@
+"""A program in the background that outlives its starter, known by a record in its folder.
+
+up ── lock ── record? ── no ──► start, write the record ──► wait until it answers
+                └─ yes: pid alive with the recorded start time? ── yes ──► wait until it answers
+                                                                └─ no, stale: start again
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from penstock.errors import ServiceError
+
+Progress = Callable[[str], None]
+"""Called with what is being waited for."""
+
+_LOOK_SECONDS = 0.05
+_TERM_SECONDS = 30.0
+_KILL_SECONDS = 10.0
+_LOG_LINES = 15
+
+# Children of this very process stay zombies until they are polled, and a Popen must outlive its child.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is known of a service: `running`, `stopped`, or `stale` when it went away without being told to."""
+
+    name: str
+    state: str
+    pid: int | None = None
+    address: str | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True)
+class _Record:
+    pid: int
+    identity: str
+    address: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Process:
+    """One background program of a service, with its record, its lock and its log in a private folder."""
+
+    name: str
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What the program prints; each start begins a new one and keeps the one before."""
+        return self.folder / f"{self.name}.log"
+
+    def status(self) -> Status:
+        """Whether the program runs, judged by its pid and its start time."""
+        record = self._record()
+        if record is None:
+            return Status(self.name, "stopped")
+        state = "running" if _identity(record.pid) == record.identity else "stale"
+        return Status(self.name, state, record.pid, record.address, record.since)
+
+    @contextlib.contextmanager
+    def alone(self, progress: Progress) -> Iterator[None]:
+        """Hold the folder, so that two calls do not start or stop the same program at once."""
+        self._make_folder()
+        with (self.folder / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress(f"waiting for another penstock that holds {self.name}")
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def start(self, command: Sequence[str], address: str) -> None:
+        """Start the program in a session of its own, so that Ctrl-C in this terminal does not reach it."""
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".previous.log"))
+        with self.log.open("ab") as out:
+            child = subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        _children[child.pid] = child
+        since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._write(_Record(child.pid, _identity(child.pid) or "", address, since))
+
+    def wait(self, answers: Callable[[], bool], most_seconds: float) -> None:
+        """Return once it answers; an error with the log's last lines when it dies or takes too long."""
+        deadline = time.monotonic() + most_seconds
+        while not answers():
+            if self.status().state != "running":
+                raise ServiceError(f"{self.name} stopped while starting; its log {self.log} ends with\n{self._tail()}")
+            if time.monotonic() > deadline:
+                says = f"{self.name} did not answer within {most_seconds:.0f} seconds"
+                raise ServiceError(f"{says}; its log {self.log} ends with\n{self._tail()}")
+            time.sleep(_LOOK_SECONDS)
+
+    def stop(self) -> Status:
+        """End the program, gently first, and give the status it had; afterwards no process is left."""
+        found = self.status()
+        if found.state == "running" and found.pid is not None:
+            gone = self._signal(signal.SIGTERM, _TERM_SECONDS) or self._signal(signal.SIGKILL, _KILL_SECONDS)
+            if not gone:
+                raise ServiceError(
+                    f"{self.name} (pid {found.pid}) does not end, even when killed; look at its state in `ps`"
+                )
+            _children.pop(found.pid, None)
+        self._file.unlink(missing_ok=True)
+        return found
+
+    def _signal(self, number: signal.Signals, most_seconds: float) -> bool:
+        found = self.status()
+        if found.state == "running" and found.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found.pid, number)
+        deadline = time.monotonic() + most_seconds
+        while self.status().state == "running":
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "process.json"
+
+    def _record(self) -> _Record | None:
+        try:
+            return _Record(**json.loads(self._file.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def _write(self, record: _Record) -> None:
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps(asdict(record)), encoding="utf-8")
+        new.replace(self._file)
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+        except OSError as error:
+            says = f"{self.name} cannot keep its data in {self.folder}: {error.strerror}"
+            raise ServiceError(f"{says}; set PENSTOCK_DEV to a folder of yours") from error
+
+    def _tail(self) -> str:
+        # Without the frames of stack traces: they would push out the one line that says why.
+        said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = [line for line in said if not line.startswith("\tat ")]
+        return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:]) or "  (nothing)"
+
+
+def _identity(pid: int) -> str | None:
+    """When a live process started, in its system's own words; a pid used again has another one."""
+    child = _children.get(pid)
+    if child is not None and child.poll() is not None:
+        return None
+    if not Path("/proc/self/stat").exists():
+        return _identity_from_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    # The program's name is in parentheses and may hold blanks: fields count from the last parenthesis.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else f"{boot}:{fields[19]}"
+
+
+def _identity_from_ps(pid: int) -> str | None:
+    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    state, _, started = asked.stdout.strip().partition(" ")
+    return started.strip() if started and not state.startswith("Z") else None

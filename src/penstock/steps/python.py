@@ -1,0 +1,65 @@
+"""A Python function of DataFrames."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from penstock.errors import BuildError
+from penstock.options import Names, StepOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class PythonStep(StepOptions):
+    """A function that takes the DataFrames that it reads, in that order, and returns one."""
+
+    kind: ClassVar[str] = "python"
+
+    function: str = Field(default="", pattern=r"^$|^[\w.]+:\w+$", description="'module:function', beside the file.")
+    reads: Names = Field(default=(), description="The streams that are handed to it, in that order.")
+    call: Callable[..., Any] | None = Field(default=None, exclude=True, description="The function itself, from Python.")
+
+    @model_validator(mode="after")
+    def _is_callable(self) -> Self:
+        if bool(self.function) == bool(self.call):
+            raise ValueError("a python step is one function: 'module:function'")
+        return self
+
+    def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
+        """What the function returns."""
+        from pyspark.sql import DataFrame
+
+        rows = self._callable()(*(streams[name] for name in self.reads))
+        if not isinstance(rows, DataFrame):
+            raise BuildError(f"{self.shown} returned {type(rows).__name__}; return a DataFrame")
+        return rows
+
+    @property
+    def shown(self) -> str:
+        """The function by its name."""
+        return self.function or getattr(self.call, "__qualname__", "the function")
+
+    def _callable(self) -> Callable[..., Any]:
+        if self.call is not None:
+            return self.call
+        module_name, _, name = self.function.partition(":")
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name == module_name:
+                raise BuildError(f"there is no module {module_name!r}; put {module_name}.py beside the file") from error
+            raise BuildError(f"{module_name!r} imports {error.name!r}, which is not installed") from error
+        except Exception as error:
+            raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
+        found = getattr(module, name, None)
+        if not callable(found):
+            raise BuildError(f"{module_name!r} has no function {name!r}")
+        function: Callable[..., Any] = found
+        return function

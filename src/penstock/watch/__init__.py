@@ -1,0 +1,1 @@
+"""Spark's progress to an event log, to snapshots, to a screen."""

@@ -1,0 +1,62 @@
+"""Spark's words for a batch to ours; nothing drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_BAD = "bad_records:"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one query did in one batch."""
+
+    query: str
+    batch: int
+    at: str
+    rows_in: int
+    rows_per_second: float
+    seconds: float
+    watermark: str = ""
+    rows_out: int | None = None
+    state_rows: int = 0
+    bad_records: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def bad(self) -> int:
+        """Bad records of every source in this batch."""
+        return sum(self.bad_records.values())
+
+
+def snapshot(progress: Mapping[str, Any]) -> Snapshot:
+    """The facts of a progress report of Spark."""
+    milliseconds = progress.get("durationMs", {}).get("triggerExecution", 0)
+    rows_in = sum(source.get("numInputRows", 0) for source in progress.get("sources", []))
+    written = progress.get("sink", {}).get("numOutputRows", -1)
+    return Snapshot(
+        query=progress.get("name") or "",
+        batch=progress["batchId"],
+        at=progress.get("timestamp", ""),
+        rows_in=rows_in,
+        rows_per_second=rows_in * 1000 / milliseconds if milliseconds else 0.0,
+        seconds=milliseconds / 1000,
+        watermark=_watermark(progress),
+        rows_out=written if written >= 0 else None,
+        state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", [])),
+        bad_records=_bad_records(progress),
+    )
+
+
+def _watermark(progress: Mapping[str, Any]) -> str:
+    found = str(progress.get("eventTime", {}).get("watermark", ""))
+    # Spark begins at the epoch, before any row: that is no watermark yet.
+    return "" if found.startswith("1970-01-01") else found
+
+
+def _bad_records(progress: Mapping[str, Any]) -> dict[str, int]:
+    metrics = progress.get("observedMetrics", {}) or {}
+    return {
+        name.removeprefix(_BAD): int(row.get("bad", 0)) for name, row in metrics.items() if name.startswith(_BAD) and row
+    }

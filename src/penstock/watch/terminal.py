@@ -1,0 +1,84 @@
+"""Snapshots as text and as a live table; nothing fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.watch.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Total:
+    """What one query has done since the run began."""
+
+    query: str
+    batches: int = 0
+    rows_in: int = 0
+    bad: int = 0
+    seconds: float = 0.0
+    last: Snapshot | None = None
+
+    def and_then(self, snapshot: Snapshot) -> Total:
+        """The total with one more batch; an empty trigger is no batch."""
+        counts = snapshot.rows_in > 0
+        return Total(
+            query=self.query,
+            batches=self.batches + counts,
+            rows_in=self.rows_in + snapshot.rows_in,
+            bad=self.bad + snapshot.bad,
+            seconds=self.seconds + snapshot.seconds * counts,
+            last=snapshot,
+        )
+
+
+def line(snapshot: Snapshot) -> str:
+    """A batch in one line."""
+    parts = [
+        f"{snapshot.query}: batch {snapshot.batch}",
+        f"{snapshot.rows_in:,} rows",
+        f"{snapshot.rows_per_second:,.0f} rows/s",
+        f"{snapshot.seconds:.2f} s",
+    ]
+    parts += [f"watermark {moment(snapshot.watermark)}"] if snapshot.watermark else []
+    parts += [f"{snapshot.bad:,} bad records left out"] if snapshot.bad else []
+    return ", ".join(parts)
+
+
+def summary(total: Total) -> str:
+    """A whole run of one query in one line."""
+    rate = f" at {total.rows_in / total.seconds:,.0f} rows/s" if total.seconds else ""
+    bad = f", {total.bad:,} bad records left out" if total.bad else ""
+    batches = "batch" if total.batches == 1 else "batches"
+    return f"{total.query}: {total.rows_in:,} rows in {total.batches:,} {batches}{rate}{bad}"
+
+
+def table(totals: Iterable[Total]) -> Table:
+    """The last batch and the whole run of each query."""
+    from rich.table import Table
+
+    drawn = Table("sink", "batch", "rows", "rows/s", "seconds", "watermark", "rows in all", "bad", box=None)
+    for column in drawn.columns[1:]:
+        column.justify = "right"
+    for total in totals:
+        last = total.last
+        drawn.add_row(
+            total.query,
+            f"{last.batch}" if last else "-",
+            f"{last.rows_in:,}" if last else "waiting",
+            f"{last.rows_per_second:,.0f}" if last else "-",
+            f"{last.seconds:.2f}" if last else "-",
+            moment(last.watermark) if last and last.watermark else "-",
+            f"{total.rows_in:,}",
+            f"{total.bad:,}",
+        )
+    return drawn
+
+
+def moment(timestamp: str) -> str:
+    """Spark's `2019-02-05T10:05:00.000Z` as people write it."""
+    return timestamp.replace("T", " ").removesuffix("Z").removesuffix(".000")

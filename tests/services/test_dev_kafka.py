@@ -1,0 +1,174 @@
+"""penstock dev with a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.services import KafkaBroker
+from penstock.services.kafka import free_port
+
+
+@dataclass(frozen=True)
+class Dev:
+    """`penstock dev` in a folder of its own."""
+
+    folder: Path
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "penstock", "dev", *words]
+        environment = {**os.environ, "PENSTOCK_DEV": str(self.folder)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    def up(self, *words: str) -> str:
+        done = self.call("up", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def status(self) -> dict[str, object]:
+        (found,) = json.loads(self.call("status", "--json").stdout)
+        return found
+
+
+@pytest.fixture
+def dev(tmp_path):
+    """A folder with no broker yet, its name as awkward as a user's; whatever runs there is stopped at the end."""
+    dev = Dev(tmp_path / "my dev, kept here")
+    yield dev
+    KafkaBroker(dev.folder / "kafka").down()
+
+
+def exists(pid: object) -> bool:
+    """Whether a process is there and not a zombie that nobody has collected yet."""
+    asked = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(asked.stdout.strip()) and not asked.stdout.startswith("Z")
+
+
+def produce(address: str, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": address})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+
+
+def consume(address: str, topic: str, count: int) -> list[str]:
+    settings = {"bootstrap.servers": address, "group.id": "test", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    found = [message.value().decode() for message in consumer.consume(count, timeout=30)]
+    consumer.close()
+    return sorted(found)
+
+
+def create(address: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    for made in admin.create_topics([NewTopic(topic, 2, 1)]).values():
+        made.result(timeout=30)
+
+
+def test_a_broker_comes_up_carries_records_and_goes_down_without_a_trace(dev):
+    address = dev.up()
+    create(address, "trades")
+    produce(address, "trades", "a", "b", "c")
+
+    assert consume(address, "trades", 3) == ["a", "b", "c"]
+
+    found = dev.status()
+    assert (found["state"], found["address"]) == ("running", address)
+    assert dev.up() == address
+    assert dev.status() == found, "up again starts nothing"
+
+    done = dev.call("down")
+    assert done.stdout == f"kafka stopped (it ran on {address}, pid {found['pid']})\n"
+    assert not exists(found["pid"])
+    assert dev.call("status").stdout == "kafka stopped\n"
+    assert dev.call("down").stdout == "kafka was not running\n"
+
+
+def test_a_killed_broker_is_noticed_and_comes_back_with_its_records(dev):
+    port = free_port()
+    address = dev.up("--port", str(port))
+    create(address, "trades")
+    produce(address, "trades", "a", "b")
+    killed = dev.status()["pid"]
+    os.kill(int(str(killed)), signal.SIGKILL)
+    deadline = monotonic() + 10
+    while exists(killed):
+        assert monotonic() < deadline
+
+    assert dev.status()["state"] == "stale"
+    assert dev.call("status").stdout == f"kafka stale: pid {killed} is gone; run `penstock dev up kafka`\n"
+
+    assert dev.up() == address == f"127.0.0.1:{port}", "the port is remembered"
+    assert dev.status()["pid"] != killed
+    assert consume(address, "trades", 2) == ["a", "b"]
+
+
+def test_a_chosen_port_that_is_taken_is_refused_and_without_one_another_is_found(dev):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+
+        refused = dev.call("up", "--port", str(taken))
+        assert refused.returncode == 1
+        assert refused.stderr.startswith(f"kafka cannot have port {taken}: another program listens on it; ")
+
+        (dev.folder / "kafka" / "port").write_text(str(taken))
+        assert dev.up() != f"127.0.0.1:{taken}"
+
+
+def test_two_calls_of_up_at_once_start_one_broker(dev):
+    command = [sys.executable, "-m", "penstock", "dev", "up"]
+    environment = {**os.environ, "PENSTOCK_DEV": str(dev.folder)}
+    pair = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+
+    said = {process.communicate(timeout=120)[0].strip() for process in pair}
+
+    assert [process.returncode for process in pair] == [0, 0]
+    assert said == {dev.status()["address"]}
+
+
+def test_a_running_broker_does_not_move_to_another_port(dev):
+    address = dev.up("--port", str(free_port()))
+
+    refused = dev.call("up", "--port", "9999")
+
+    assert refused.returncode == 2
+    assert refused.stderr == f"kafka already runs on {address}, not on port 9999; run `penstock dev down kafka` first\n"
+
+
+def test_a_broker_that_cannot_start_shows_the_end_of_its_log(dev):
+    dev.up("--port", str(free_port()))
+    dev.call("down")
+    (dev.folder / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=gone\n")
+
+    failed = dev.call("up")
+
+    assert failed.returncode == 1
+    assert "kafka stopped while starting; its log " in failed.stderr
+    assert "configured node id matches" in failed.stderr
+    assert dev.status()["state"] == "stopped"
+
+
+def test_a_misspelled_service_is_the_calls_fault(dev):
+    done = dev.call("up", "kafak")
+
+    assert (done.returncode, done.stderr) == (2, "no service is called 'kafak'; did you mean 'kafka'?\n")
+
+
+def test_the_shared_broker_gives_each_test_a_topic_of_two_partitions(broker, topic):
+    produce(broker, topic, "a")
+
+    assert consume(broker, topic, 1) == ["a"]
+    found = AdminClient({"bootstrap.servers": broker}).list_topics(topic, timeout=10)
+    assert len(found.topics[topic].partitions) == 2
