@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -176,11 +176,3 @@ class Pipeline:
                 seen[current] = None
                 waiting += node.reads if isinstance(node, Step) else ()
         return tuple(seen)
-
-    def with_connectors(self, change: Any) -> Pipeline:
-        """The same pipeline with every source's and sink's options passed through `change`."""
-        return replace(
-            self,
-            sources=tuple(replace(source, connector=change(source.connector)) for source in self.sources),
-            sinks=tuple(replace(sink, connector=change(sink.connector)) for sink in self.sinks),
-        )

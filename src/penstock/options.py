@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from typing_extensions import Self
 
 MODES = ("append", "update", "complete")
 MICRO_BATCHES = frozenset({"default", "interval", "once", "available-now"})
@@ -55,7 +54,7 @@ class _Connector(Options):
         """The same options with a service of this machine replaced by its address."""
         return self
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:  # noqa: B027
+    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
         """An error in our words, before Spark starts, if the outside system cannot serve these options."""
 
     @property

@@ -1,1 +1,114 @@
 """The Python front door: a pipeline said in Python becomes the same frozen model as a file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock import checks, load, model
+from penstock.load.document import Document, to_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_log = logging.getLogger("penstock")
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A kind of system and what it is told; whether it is read or written is said where it is used."""
+
+    kind: str
+    options: Mapping[str, Any]
+
+
+def _connector(kind: str) -> Callable[..., Connector]:
+    def connector(**options: Any) -> Connector:
+        return Connector(kind, options)
+
+    connector.__name__ = connector.__qualname__ = kind
+    connector.__doc__ = f"A {kind} source or sink; `penstock list {kind}` shows its options."
+    return connector
+
+
+console, files, kafka = _connector("console"), _connector("files"), _connector("kafka")
+memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
+
+
+class Pipeline:
+    """Sources, steps and sinks, added one after the other in any order."""
+
+    def __init__(self, name: str, *, storage: str = "", spark: Mapping[str, Any] | None = None) -> None:
+        self._file = sys._getframe(1).f_code.co_filename
+        self._places: dict[model.Keys, model.Location] = {(): self._here()}
+        self._values: dict[str, Any] = {"name": name, "sources": {}, "steps": {}, "sinks": {}}
+        self._values |= {key: value for key, value in (("storage", storage), ("spark", dict(spark or {}))) if value}
+        self._loaded: model.Pipeline | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Pipeline:
+        """The pipeline of a file, for a notebook or a test."""
+        loaded = load.load(path)
+        pipeline = cls(loaded.name)
+        pipeline._loaded = loaded
+        return pipeline
+
+    def source(self, name: str, connector: Connector, **settings: Any) -> None:
+        """Add a stream that comes in: `json="a int"`, `watermark=("a", "10 minutes")`, `bad_records="drop"` ..."""
+        watermark = settings.get("watermark")
+        if isinstance(watermark, tuple):
+            settings["watermark"] = dict(zip(("column", "delay"), watermark, strict=False))
+        self._add("sources", name, {connector.kind: dict(connector.options), **settings})
+
+    def step(self, function: _Function) -> _Function:
+        """Add a function of DataFrames, as a decorator; it reads the streams that its parameters are named after."""
+        self._add("steps", function.__name__, function)
+        return function
+
+    def sql(self, name: str, text: str) -> str:
+        """Add a SELECT; gives its name, to be read by a sink."""
+        self._add("steps", name, text)
+        return name
+
+    def sink(self, name: str, reads: str | Callable[..., Any], connector: Connector, **settings: Any) -> None:
+        """Add a query that writes a stream, given by its name or its function: `mode="update"`, `trigger="once"`."""
+        stream = reads if isinstance(reads, str) else reads.__name__
+        self._add("sinks", name, {"from": stream, connector.kind: dict(connector.options), **settings})
+
+    def freeze(self) -> model.Pipeline:
+        """The frozen model; a LoadError with everything that is wrong."""
+        if self._loaded is not None:
+            return self._loaded
+        folder = str(Path(self._file).parent) if Path(self._file).exists() else "."
+        return to_pipeline(Document(self._values, self._file, folder, self._places))
+
+    def check(self) -> list[model.Finding]:
+        """What contradicts a rule."""
+        return checks.check(self.freeze())
+
+    def build(self, spark: SparkSession) -> dict[str, DataFrame]:
+        """Every source and step as a streaming DataFrame, by name; starts nothing."""
+        from penstock.engine import build, prepare
+
+        return build(prepare(self.freeze(), _log.info), spark)
+
+    def start(self, spark: SparkSession, *, once: bool = False) -> list[StreamingQuery]:
+        """Start one query per sink in a session that is there already."""
+        from penstock.engine import prepare, start
+
+        return start(prepare(self.freeze(), _log.info), spark, once=once)
+
+    def _add(self, section: str, name: str, value: Any) -> None:
+        if name in self._values[section]:
+            raise ValueError(f"there is a {section.removesuffix('s')} {name!r} already; give this one another name")
+        self._values[section][name] = value
+        self._places[(section, name)] = self._here(3)
+
+    def _here(self, depth: int = 2) -> model.Location:
+        return model.Location(self._file, sys._getframe(depth).f_lineno)

@@ -29,13 +29,13 @@ class Parsed:
 
     @property
     def first(self) -> str:
-        """The first word, in capitals."""
-        return self.tokens[0].text.upper() if self.tokens else ""
+        """The first word."""
+        return str(self.tokens[0].text).split()[0] if self.tokens and self.tokens[0].text.strip() else ""
 
     @property
     def is_query(self) -> bool:
         """Whether it starts as a query does."""
-        return self.first in _STARTS
+        return self.first.upper() in _STARTS
 
     @property
     def second_statement(self) -> Any:
@@ -61,7 +61,7 @@ def parse(text: str) -> Parsed:
         (tree, *_) = spark.parser().parse(list(tokens), text)
     except Exception as error:  # the same for its parser, deep nesting included
         return Parsed(parsed.tokens, problem=_problem(error, parsed.tokens))
-    return Parsed(parsed.tokens, tree if parsed.first != "TABLE" else None)
+    return Parsed(parsed.tokens, tree if parsed.first.upper() != "TABLE" else None)
 
 
 def _window_is_a_function(tokens: list[Any]) -> list[Any]:

@@ -29,7 +29,7 @@ def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
             if parsed.problem is None:
                 yield _finding("sql-is-one-select", step, 1, f"step {step.name!r} has no SQL in it", "write a SELECT")
         elif not parsed.is_query:
-            says = f"step {step.name!r} starts with {parsed.tokens[0].text!r}, and a step is one SELECT"
+            says = f"step {step.name!r} starts with {parsed.first!r}, and a step is one SELECT"
             yield _finding("sql-is-one-select", step, parsed.tokens[0].line, says, "take the statement out")
         elif second is not None:
             says = f"step {step.name!r} has a second statement, starting with {second.text!r}"

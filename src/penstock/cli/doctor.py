@@ -68,7 +68,12 @@ def _memory() -> Fact:
 
 def _disk() -> Fact:
     gib = shutil.disk_usage(".").free / 2**30
-    return Fact("disk", gib >= 1, f"{gib:.0f} GB free here", "free some space: checkpoints that cannot be written stop a pipeline")
+    return Fact(
+        "disk",
+        gib >= 1,
+        f"{gib:.0f} GB free here",
+        "free some space: checkpoints that cannot be written stop a pipeline",
+    )
 
 
 FACTS: tuple[Callable[[], Fact], ...] = (_python, _java, _spark, _memory, _disk)

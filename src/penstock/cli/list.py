@@ -59,17 +59,18 @@ def _print_options(options: type[Options]) -> None:
 
 
 def _described(role: str, options: type[Options]) -> dict[str, Any]:
-    properties = options.model_json_schema(by_alias=True)["properties"] if role != "step" or True else {}
-    required = set(options.model_json_schema(by_alias=True).get("required", []))
+    schema = options.model_json_schema(by_alias=True)
+    hidden = {name for name, field in options.model_fields.items() if field.exclude}
     fields = [
         {
             "name": name,
             "type": _type(told),
             "description": told.get("description", ""),
-            "required": name in required,
+            "required": name in schema.get("required", []),
             "default": told.get("default"),
         }
-        for name, told in properties.items()
+        for name, told in schema["properties"].items()
+        if name not in hidden
     ]
     return {"kind": options.kind, "role": role, "says": (options.__doc__ or "").strip(), "options": fields}
 
@@ -81,5 +82,11 @@ def _type(told: dict[str, Any]) -> str:
         return " | ".join(dict.fromkeys(_type(part) for part in told["anyOf"] if part.get("type") != "null"))
     if told.get("type") == "array":
         return f"list of {_type(told.get('items', {'type': 'values'}))}"
-    names = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true | false", "object": "mapping"}
+    names = {
+        "string": "text",
+        "integer": "whole number",
+        "number": "number",
+        "boolean": "true | false",
+        "object": "mapping",
+    }
     return names.get(str(told.get("type")), str(told.get("type", "value")))

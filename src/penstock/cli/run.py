@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @click.argument("file", default=".")
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
 @click.option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://... (default: local[*]).")
-@click.option("--wait", "wait_seconds", default=30.0, show_default=True, help="Seconds to wait for brokers at the start.")
+@click.option(
+    "--wait", "wait_seconds", default=30.0, show_default=True, help="Seconds to wait for brokers at the start."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show Spark's own log, and tracebacks.")
 def command(file: str, once: bool, master: str | None, wait_seconds: float, verbose: bool) -> None:
     """Run the pipeline in FILE (or a folder with one); Ctrl-C stops it cleanly.
@@ -95,7 +97,12 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
     ended = threading.Event()
     log = EventLog(f"{storage.url}/events")
     with _screen(pipeline) as screen:
-        listener = listen(spark, lambda progress: (screen.show(progress), log.record("batch", progress=progress)), ended)
+
+        def report(progress: dict[str, Any]) -> None:
+            screen.show(progress)
+            log.record("batch", progress=progress)
+
+        listener = listen(spark, report, ended)
         queries = start(pipeline, spark, once=once, storage=storage)
         log.record("started", sinks=[query.name for query in queries])
         try:

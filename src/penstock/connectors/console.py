@@ -10,7 +10,7 @@ from penstock.options import ALL_TRIGGERS, SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 class ConsoleSink(SinkOptions):

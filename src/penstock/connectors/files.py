@@ -9,10 +9,9 @@ from pydantic import Field, model_validator
 from penstock.options import Duration, Names, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+    from typing_extensions import Self
 
 Format = Literal["text", "csv", "json", "parquet", "orc", "avro"]
 
@@ -37,7 +36,9 @@ class FileSource(SourceOptions):
     max_age: Duration | None = Field(default=None, description="Ignore files older than this before the newest.")
     glob: str | None = Field(default=None, description="Only file names that match, like '*.json'.")
     recursive: bool = Field(default=False, description="Look into folders inside the folder too.")
-    after_read: Literal["leave", "archive", "delete"] = Field(default="leave", description="What becomes of read files.")
+    after_read: Literal["leave", "archive", "delete"] = Field(
+        default="leave", description="What becomes of read files."
+    )
     archive_to: str | None = Field(default=None, description="Where `after_read: archive` moves files to.")
 
     @model_validator(mode="after")
@@ -93,7 +94,9 @@ class FileSink(SinkOptions):
 
     kind: ClassVar[str] = "files"
     modes: ClassVar[frozenset[str]] = frozenset({"append"})
-    promise: ClassVar[str] = "exactly-once for readers that know Spark's log; others may see a batch twice after a crash"
+    promise: ClassVar[str] = (
+        "exactly-once for readers that know Spark's log; others may see a batch twice after a crash"
+    )
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str = Field(description="The folder to write to.")
@@ -114,5 +117,7 @@ class FileSink(SinkOptions):
 def _spark_age(duration: str) -> str:
     # Spark reads file ages in its short form: 7d, 12h, 30min, 5s.
     count, unit = duration.split()[:2]
-    short = {"millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "d", "week": "d"}[unit.rstrip("s")]
+    short = {"millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "d", "week": "d"}[
+        unit.rstrip("s")
+    ]
     return f"{int(count) * 7 if unit.startswith('week') else count}{short}"

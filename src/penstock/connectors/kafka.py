@@ -15,10 +15,9 @@ from penstock.errors import PenstockError, UnreachableError
 from penstock.options import ALL_TRIGGERS, Names, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from typing_extensions import Self
 
 EMBEDDED = "embedded"
 Offsets = dict[str, dict[int | str, int]]
@@ -58,7 +57,8 @@ class KafkaSource(_Kafka, SourceOptions):
         default=None, description="Exact partitions to read: {topic: [0, 1]}."
     )
     start: Position = Field(
-        default="latest", description="Where a new query begins: earliest, latest, a time, or {topic: {partition: offset}}."
+        default="latest",
+        description="Where a new query begins: earliest, latest, a time, or {topic: {partition: offset}}.",
     )
     end: Position | None = Field(
         default=None, description="Records from here on are left out: latest, a time, or {topic: {partition: offset}}."
@@ -156,7 +156,9 @@ class KafkaSink(_Kafka, SinkOptions):
     key: str | None = Field(default=None, description="The column that becomes the record's key.")
     value: Literal["json", "avro"] = Field(default="json", description="How the row becomes the record's value.")
     value_column: str | None = Field(default=None, description="Send this column as it is instead of the whole row.")
-    avro_schema: str | None = Field(default=None, description="The Avro schema to write with; by default the row's own.")
+    avro_schema: str | None = Field(
+        default=None, description="The Avro schema to write with; by default the row's own."
+    )
     headers: str | None = Field(default=None, description="The column with headers: array<struct<key, value>>.")
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
@@ -218,7 +220,7 @@ def require_topics(servers: str, topics: tuple[str, ...], wait_seconds: float, s
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    quiet = {"log_level": 0, "error_cb": lambda _: None, "socket.connection.setup.timeout.ms": 5000}
+    quiet: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None, "socket.connection.setup.timeout.ms": 5000}
     admin = AdminClient({"bootstrap.servers": servers, **quiet})
     deadline = time.monotonic() + wait_seconds
     while True:
@@ -250,7 +252,8 @@ class MissingTopicError(PenstockError):
 def create_topics(servers: str, topics: tuple[str, ...], partitions: int = 2) -> None:
     """Make topics that are not there yet."""
     from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     made = admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])

@@ -24,7 +24,10 @@ class RateSource(SourceOptions):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Columns timestamp and value."""
-        options = {"rowsPerSecond": self.rows_per_second, "rampUpTime": f"{self.ramp_up_seconds}s"}
+        options: dict[str, int | str] = {
+            "rowsPerSecond": self.rows_per_second,
+            "rampUpTime": f"{self.ramp_up_seconds}s",
+        }
         if self.partitions is not None:
             options["numPartitions"] = self.partitions
         return spark.readStream.format("rate").options(**options).options(**self.spark_options).load()

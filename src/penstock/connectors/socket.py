@@ -39,5 +39,9 @@ class SocketSource(SourceOptions):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Column value, and timestamp when asked for."""
-        options = {"host": self.host, "port": self.port, "includeTimestamp": str(self.timestamps).lower()}
+        options: dict[str, int | str] = {
+            "host": self.host,
+            "port": self.port,
+            "includeTimestamp": str(self.timestamps).lower(),
+        }
         return spark.readStream.format("socket").options(**options).options(**self.spark_options).load()

@@ -34,8 +34,8 @@ def bad_records_metric(source: str) -> str:
 
 def decoded(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     """The columns that the rest of the pipeline sees; `counted` is off for engines that know no `observe`."""
-    value = source.value and _Part(source.connector.value_column or "value", source.value)
-    key = source.key and _Part("key", source.key)
+    value = _Part(source.connector.value_column or "value", source.value) if source.value else None
+    key = _Part("key", source.key) if source.key else None
     if value is not None and value.decode.format in _STRUCTURED:
         return _fields(source, raw, value, key, counted=counted)
     if CORRUPT in raw.columns:

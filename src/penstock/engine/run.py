@@ -14,7 +14,8 @@ from penstock.model import Pipeline, Sink, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _ONCE = Trigger("available-now")
 
@@ -62,7 +63,7 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
         return writer.trigger(availableNow=True)
     if trigger.kind == "continuous":
         return writer.trigger(continuous=trigger.interval)
-    return writer.trigger(realTime=trigger.interval)
+    return writer.trigger(realTime=trigger.interval)  # type: ignore[call-overload,no-any-return]
 
 
 def stop(queries: Sequence[StreamingQuery]) -> None:
@@ -95,9 +96,9 @@ def listen(spark: SparkSession, progress: Callable[[dict[str, Any]], None], ende
     """Hand every batch's report to `progress`, and set `ended` when a query ends."""
     import json
 
-    from pyspark.sql.streaming import StreamingQueryListener
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    class Listener(StreamingQueryListener):  # type: ignore[misc]
+    class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802
             pass
 

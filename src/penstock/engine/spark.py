@@ -107,7 +107,9 @@ def session(
         try:
             spark = builder.getOrCreate()
         except Exception as error:
-            raise PenstockError(f"Spark did not start with master {master!r}: {_first_line(error)}; see {log}") from error
+            raise PenstockError(
+                f"Spark did not start with master {master!r}: {_first_line(error)}; see {log}"
+            ) from error
     if not is_local(master) and "spark.sql.shuffle.partitions" not in (asked or {}):
         spark.conf.set("spark.sql.shuffle.partitions", str(max(2, spark.sparkContext.defaultParallelism)))
     return spark

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from penstock.feeds.record import Record
 
 BROKERS = ("ABX", "BNP", "CDL", "DKR", "EVN", "FXT", "GLM", "HSN")
-_OPENING = datetime(2019, 2, 5, 10, 0)  # noqa: DTZ001 - times of the exchange, without a zone as in the records
+_OPENING = datetime(2019, 2, 5, 10, 0)
 
 
 def trades(seed: int) -> Iterator[Record]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import traceback
 from pathlib import Path
@@ -17,7 +16,6 @@ _BUILD = "write 'pipeline = Pipeline(...)' at the top level"
 
 def read_python(path: Path, file: str) -> Pipeline:
     """The pipeline that the file builds; its folder comes first on sys.path."""
-    path = path.absolute()
     folder = str(path.parent.resolve())
     if sys.path[:1] != [folder]:
         sys.path.insert(0, folder)
@@ -28,22 +26,21 @@ def read_python(path: Path, file: str) -> Pipeline:
         names = ", ".join(repr(name) for name in built)
         raise _refused(file, 1, f"the file builds {len(built)} pipelines, {names}", "keep one per file")
     (builder,) = built.values()
-    return _frozen(builder, path, file)
+    return _frozen(builder, file)
 
 
 def _run(path: Path, file: str) -> ModuleType:
     name = f"penstock_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise _refused(file, 1, "Python cannot import this file", "give a .py file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path.absolute())
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # Compiled under the name that the user gave, so that places and messages have it.
+        exec(compile(path.read_bytes(), file, "exec"), vars(module))  # noqa: S102
     except LoadError:
         raise
     except (Exception, SystemExit) as error:
-        raise _failed(error, path, file) from error
+        raise _failed(error, file) from error
     finally:
         # Spark's workers cannot import the file, so its functions must travel to them by value;
         # that is what happens to functions whose module cannot be found.
@@ -59,23 +56,23 @@ def _builders(module: ModuleType) -> dict[str, Any]:
     return dict(found.values())
 
 
-def _frozen(builder: Any, path: Path, file: str) -> Pipeline:
+def _frozen(builder: Any, file: str) -> Pipeline:
     try:
         pipeline = builder.freeze()
     except LoadError:
         raise
     except Exception as error:
-        raise _failed(error, path, file) from error
+        raise _failed(error, file) from error
     if not isinstance(pipeline, Pipeline):
         raise _refused(file, 1, f"freeze() gives {type(pipeline).__name__}, not a pipeline", _BUILD)
     return pipeline
 
 
-def _failed(error: BaseException, path: Path, file: str) -> LoadError:
-    if isinstance(error, SyntaxError) and error.filename == str(path):
+def _failed(error: BaseException, file: str) -> LoadError:
+    if isinstance(error, SyntaxError) and error.filename == file:
         return _refused(file, error.lineno or 1, f"not Python: {error.msg}", "correct this line")
     frames = traceback.extract_tb(error.__traceback__)
-    line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), 1) or 1
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename == file), 1) or 1
     if isinstance(error, PenstockError):
         return _refused(file, line, str(error), "")
     return _refused(file, line, f"the file stops with {type(error).__name__}: {error}", "correct this line")

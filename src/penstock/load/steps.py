@@ -39,6 +39,11 @@ def _made(reading: Reading, name: str, kind: str, raw: Mapping[str, Any], at: Ke
         says = f"step {name!r} has a secret in its text"
         reading.found("variable", at, says, "write ${NAME} for a value that is none")
         return None
+    if kind == "sql" and "reads" in raw:
+        reading.found(
+            "unknown-key", ("steps", name, "reads"), f"step {name!r} reads what its SQL names", "take 'reads' out"
+        )
+        return None
     if not _is_said(raw[kind], kind):
         says = f"step {name!r}: {kind!r} is {shown(raw[kind])}, expected {_SAID[kind]}"
         reading.found("wrong-type", at, says)

@@ -71,10 +71,7 @@ def _as_spelled(reading: Reading, error: ValidationError, values: dict[str, Any]
     # ${NAME} alone became a number, but text is wanted: take it as it was spelled.
     wanted = {each["loc"][0] for each in error.errors(include_url=False) if each["type"] == "string_type"}
     spelled = reading.document.spelled
-    return {
-        key: spelled[(*keys, key)] if key in wanted and (*keys, key) in spelled else value
-        for key, value in values.items()
-    }
+    return {key: spelled.get((*keys, key), value) if key in wanted else value for key, value in values.items()}
 
 
 def _with_tuples(value: Any) -> Any:

@@ -12,9 +12,8 @@ from penstock.errors import BuildError
 from penstock.options import Names, StepOptions
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Self
 
 
 class PythonStep(StepOptions):
@@ -24,7 +23,7 @@ class PythonStep(StepOptions):
 
     function: str = Field(default="", pattern=r"^$|^[\w.]+:\w+$", description="'module:function', beside the file.")
     reads: Names = Field(default=(), description="The streams that are handed to it, in that order.")
-    call: Callable[..., Any] | None = Field(default=None, exclude=True, description="The function itself, from Python.")
+    call: Any = Field(default=None, exclude=True, description="The function itself, from Python.")
 
     @model_validator(mode="after")
     def _is_callable(self) -> Self:
@@ -48,7 +47,8 @@ class PythonStep(StepOptions):
 
     def _callable(self) -> Callable[..., Any]:
         if self.call is not None:
-            return self.call
+            given: Callable[..., Any] = self.call
+            return given
         module_name, _, name = self.function.partition(":")
         try:
             module = importlib.import_module(module_name)

@@ -57,6 +57,5 @@ def _watermark(progress: Mapping[str, Any]) -> str:
 
 def _bad_records(progress: Mapping[str, Any]) -> dict[str, int]:
     metrics = progress.get("observedMetrics", {}) or {}
-    return {
-        name.removeprefix(_BAD): int(row.get("bad", 0)) for name, row in metrics.items() if name.startswith(_BAD) and row
-    }
+    found = {name.removeprefix(_BAD): row for name, row in metrics.items() if name.startswith(_BAD)}
+    return {name: int(row.get("bad", 0)) for name, row in found.items() if row}

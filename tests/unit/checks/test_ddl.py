@@ -1,0 +1,76 @@
+"""Columns as Spark writes them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.checks.ddl import Column, DdlError, columns
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a int", ["a"]),
+        ("a INT, `b c` String", ["a", "b c"]),
+        ("a decimal(10, 2) NOT NULL COMMENT 'x, y', b varchar(5)", ["a", "b"]),
+        ("a array<int>, b map<string, array<long>>, c struct<x: int, y: struct<z: date>>", ["a", "b", "c"]),
+        ("a struct<x int NOT NULL COMMENT 'c', `y-z` string>", ["a"]),
+        ("a struct<>", ["a"]),
+        ("a timestamp_ntz, b interval day to second, c string collate UTF8_LCASE, d void, e variant", list("abcde")),
+        ("struct<a: int, b: string>", ["a", "b"]),
+        ("struct int, 1st long, id\n  long", ["struct", "1st", "id"]),
+        ("größe double", ["größe"]),
+    ],
+)
+def test_columns_are_read_as_spark_reads_them(text, names):
+    assert [column.name for column in columns(text)] == names
+
+
+def test_a_column_has_its_type():
+    assert columns("At TIMESTAMP, x array<int>") == (Column("At", "timestamp"), Column("x", "array"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "a column is missing; write 'name type'"),
+        ("a int,", "a column is missing; write 'name type'"),
+        ("a", "column 'a' has no type; write 'a string'"),
+        ("a, b int", "column 'a' has no type; write 'a string'"),
+        ("a itn", "'itn' is no type of Spark; did you mean 'int'?"),
+        (
+            "a zzz",
+            "'zzz' is no type of Spark; use int, long, double, string, timestamp, array<...> or another of Spark's",
+        ),
+        ("a int b string", "after 'a int' comes 'b'; put a comma between columns"),
+        ("a array", "'array' needs a '<' where the text ends; write 'array<int>'"),
+        ("a array<int", "'array' needs a '>' where the text ends; write 'array<int>'"),
+        ("a map<int>", "'map' needs a ',' where found '>'; write 'map<string, int>'"),
+        ("a decimal(1", "'decimal' needs a ')' where the text ends; write 'decimal(10, 2)'"),
+        ("a int, A long", "column 'A' is there twice; keep one"),
+        ("a struct<b: innt>", "'innt' is no type of Spark; did you mean 'int'?"),
+        (
+            "a: int",
+            "':' is no type of Spark; use int, long, double, string, timestamp, array<...> or another of Spark's",
+        ),
+        ("a " + "array<" * 60, "types are nested deeper than 50 levels; flatten them"),
+    ],
+)
+def test_what_spark_would_not_take_is_told_by_its_part(text, says):
+    with pytest.raises(DdlError) as error:
+        columns(text)
+
+    assert f"{error.value.says}; {error.value.fix}" == says
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "int", "array", "struct", "<", ">", ",", ":", "(", "2", ")", "`b`", "not", "null"]))
+)
+def test_no_text_raises_anything_else(words):
+    with suppress(DdlError):
+        assert columns(" ".join(words))

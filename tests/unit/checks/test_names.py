@@ -1,0 +1,60 @@
+"""Names exist, do not go in circles, and lead somewhere."""
+
+from __future__ import annotations
+
+TEXT = """\
+sources:
+  trades: {{rate: }}
+steps:
+  a: |
+    SELECT *
+    FROM {a}
+  b: SELECT * FROM {b}
+  c: {{python: "m:f", reads: [{c}]}}
+sinks:
+  s: {{from: {s}, console: }}
+"""
+
+
+def text(a="trades", b="a", c="b", s="c"):
+    return TEXT.format(a=a, b=b, c=c, s=s)
+
+
+def test_names_that_exist_are_fine(findings):
+    assert findings(text()) == []
+
+
+def test_a_name_in_sql_that_does_not_exist_is_told_by_its_line(findings):
+    assert findings(text(a="tradse")) == [
+        "a.yaml:2: warning: no sink uses source 'trades'; add a sink for it or take it out",
+        "a.yaml:6: step 'a' reads 'tradse', which is no source and no step; did you mean 'trades'?",
+    ]
+
+
+def test_names_of_python_steps_and_sinks_exist_too(findings):
+    found = findings(text(c="x-y", s="../b"))
+
+    assert found[-2:] == [
+        "a.yaml:8: step 'c' reads 'x-y', which is no source and no step; use a, b, c or trades",
+        "a.yaml:10: sink 's' reads '../b', which is no source and no step; use a, b, c or trades",
+    ]
+
+
+def test_a_cycle_is_told_once_and_whole(findings):
+    found = findings(text(a="c"))
+
+    assert found == [
+        "a.yaml:2: warning: no sink uses source 'trades'; add a sink for it or take it out",
+        "a.yaml:4: step 'a' reads its own rows: a -> c -> b -> a; let one of them read something else",
+    ]
+
+
+def test_a_step_that_reads_itself_is_a_cycle(findings):
+    assert "a.yaml:7: step 'b' reads its own rows: b -> b; let one of them read something else" in findings(text(b="b"))
+
+
+def test_what_no_sink_uses_is_a_warning(findings):
+    assert findings(text(s="a")) == [
+        "a.yaml:7: warning: no sink uses step 'b'; add a sink for it or take it out",
+        "a.yaml:8: warning: no sink uses step 'c'; add a sink for it or take it out",
+    ]

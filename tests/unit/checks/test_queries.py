@@ -1,0 +1,87 @@
+"""Modes and triggers fit sinks, sources and steps."""
+
+from __future__ import annotations
+
+import pytest
+
+TEXT = """\
+sources:
+  a: {{{source}}}
+steps:
+  g: {step}
+sinks:
+  b:
+    from: g
+    {sink}
+    mode: {mode}
+    trigger: {trigger}
+"""
+KAFKA = "kafka: {servers: x, topics: [t]}"
+TO_KAFKA = "kafka: {servers: x, topic: u}"
+GROUPS = "SELECT value, count(*) AS n FROM a GROUP BY value"
+PLAIN = "SELECT * FROM a WHERE value > 1"
+
+
+def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="default"):
+    return TEXT.format(source=source, step=step, sink=sink, mode=mode, trigger=trigger)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"step": GROUPS, "mode": "update"},
+        {"step": GROUPS, "mode": "complete"},
+        {"step": GROUPS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
+        {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
+        {"step": "SELECT my_udaf(value) AS n FROM a", "mode": "complete"},
+        {"step": "{python: 'm:f', reads: [a]}", "mode": "complete"},
+        {"step": "SELECT * FROM a JOIN (SELECT x, max(y) FROM VALUES (1, 2) AS v(x, y) GROUP BY x) USING (x)"},
+        {"source": KAFKA, "sink": TO_KAFKA, "trigger": "continuous 1 second"},
+        {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 5 seconds", "mode": "update"},
+        {"trigger": "available-now"},
+    ],
+)
+def test_what_fits_is_fine(findings, given):
+    assert findings(text(**given)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"sink": "files: {path: out}", "step": GROUPS, "mode": "update"},
+            "a.yaml:9: sink 'b': files cannot write mode 'update'; use append",
+        ),
+        (
+            {"mode": "complete"},
+            "a.yaml:9: sink 'b' has mode 'complete', and 'g' does not aggregate; use append, or GROUP BY in a step",
+        ),
+        (
+            {"step": GROUPS},
+            "a.yaml:9: sink 'b' appends the groups of step 'g', and no source has a watermark to end them; "
+            "add 'watermark' to the source, or use mode update or complete",
+        ),
+        (
+            {"source": KAFKA, "sink": "files: {path: out}", "trigger": "continuous 1 second"},
+            "a.yaml:10: sink 'b': files cannot be written with trigger 'continuous 1 second'; "
+            "use default, a duration like '1 second', once or available-now",
+        ),
+        (
+            {"trigger": "real-time 5 seconds", "mode": "update"},
+            "a.yaml:10: sink 'b': source 'a' (rate) cannot be read with trigger 'real-time 5 seconds'; "
+            "use default, a duration like '1 second', once, available-now or continuous 1 second",
+        ),
+        (
+            {"source": KAFKA, "trigger": "real-time 5 seconds"},
+            "a.yaml:10: sink 'b': trigger 'real-time 5 seconds' cannot write mode 'append'; use mode update",
+        ),
+        (
+            {"trigger": "continuous 1 second", "step": GROUPS, "mode": "update"},
+            "a.yaml:10: sink 'b': step 'g' groups rows, which trigger 'continuous 1 second' cannot do; "
+            "use a duration like '1 second'",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_at_its_key(findings, given, says):
+    assert findings(text(**given)) == [says]

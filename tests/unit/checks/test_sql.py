@@ -1,0 +1,126 @@
+"""SQL steps are one SELECT over streams."""
+
+from __future__ import annotations
+
+import pytest
+
+FIX = "make it a source; a step does not open files or tables itself"
+
+
+def step(sql: str) -> str:
+    indented = sql.replace("\n", "\n    ")
+    return f"sources: {{trades: {{rate: }}}}\nsteps:\n  s: |\n    {indented}\nsinks: {{b: {{from: s, console: }}}}\n"
+
+
+def errors(found: list[str]) -> list[str]:
+    return [line for line in found if "no sink uses" not in line]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM trades",
+        "SELECT * FROM trades;",
+        "-- why\nSELECT * FROM trades /* because */",
+        "WITH a AS (SELECT * FROM trades) SELECT * FROM a",
+        "FROM trades SELECT value",
+        "(SELECT * FROM trades) UNION ALL (SELECT * FROM trades)",
+        "SELECT 'a; b' AS x, 'reflection' AS y FROM trades",
+        "SELECT reflect, identifier FROM trades",
+        "SELECT transform(array(1), x -> x + 1) AS y FROM trades JOIN trades t2 USING (value)",
+        "SELECT value AS `using` FROM trades",
+        "SELECT map('a', 1) AS m FROM trades",
+        "SELECT t.`odd-name` FROM trades t",
+    ],
+)
+def test_a_select_over_streams_is_fine(findings, sql):
+    assert findings(step(sql)) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("CREATE TABLE x AS SELECT * FROM trades", "a.yaml:4: step 's' starts with 'CREATE', and a step is one SELECT"),
+        ("INSERT INTO x SELECT * FROM trades", "a.yaml:4: step 's' starts with 'INSERT', and a step is one SELECT"),
+        ("SET spark.x = 1", "a.yaml:4: step 's' starts with 'SET', and a step is one SELECT"),
+        ("ADD JAR '/x.jar'", "a.yaml:4: step 's' starts with 'ADD', and a step is one SELECT"),
+        ("CREATE FUNCTION f AS 'x' USING JAR 'y'", "a.yaml:4: step 's' starts with 'CREATE', and a step is one SELECT"),
+        ("LOAD DATA INPATH '/etc' INTO TABLE x", "a.yaml:4: step 's' starts with 'LOAD', and a step is one SELECT"),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", "a.yaml:4: step 's' starts with 'EXECUTE', and a step is one SELECT"),
+        ("BEGIN SELECT 1; END", "a.yaml:4: step 's' starts with 'BEGIN', and a step is one SELECT"),
+        ("EXPLAIN SELECT 1", "a.yaml:4: step 's' starts with 'EXPLAIN', and a step is one SELECT"),
+        ("SELEC * FROM trades", "a.yaml:4: step 's' starts with 'SELEC', and a step is one SELECT"),
+        ("-- nothing", "a.yaml:4: step 's' has no SQL in it"),
+        (";", "a.yaml:4: step 's' starts with ';', and a step is one SELECT"),
+        (
+            "SELECT * FROM trades;\nDROP TABLE x",
+            "a.yaml:5: step 's' has a second statement, starting with 'DROP'",
+        ),
+        ("WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a", "a.yaml:4: step 's' writes, and a step is one SELECT"),
+        ("FROM trades INSERT INTO x SELECT *", "a.yaml:4: step 's' writes, and a step is one SELECT"),
+    ],
+)
+def test_anything_but_one_select_is_refused(findings, sql, says):
+    assert any(line.startswith(f"{says}; ") for line in findings(step(sql)))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT\n{}('java.lang.Runtime', 'getRuntime') FROM trades",
+        "SELECT\n`{}`('java.lang.Runtime', 'getRuntime') FROM trades",
+        "SELECT\n{} /* x */ -- y\n ('java.lang.Runtime', 'getRuntime') FROM trades",
+        "SELECT\nbuiltin.{}('java.lang.Runtime', 'getRuntime') FROM trades",
+        "SELECT a b c,\n{}('java.lang.Runtime', 'getRuntime') FROM trades",
+        "SELECT r'\\', \n{}('java.lang.Runtime', 'x') -- '\nFROM trades",
+    ],
+)
+@pytest.mark.parametrize("name", ["reflect", "REFLECT", "java_method", "try_reflect"])
+def test_java_is_out_of_reach(findings, sql, name):
+    says = f"a.yaml:5: step 's' uses '{name}'; it can call any Java method; take it out"
+
+    assert says in findings(step(sql.format(name)))
+
+
+def test_a_name_made_at_run_time_is_refused(findings):
+    sql = "SELECT IDENTIFIER('ref' || 'lect')('java.lang.Runtime', 'x') FROM trades"
+
+    assert findings(step(sql))[0] == (
+        "a.yaml:4: step 's' uses 'IDENTIFIER'; it can name any table or function; take it out"
+    )
+
+
+def test_a_program_is_out_of_reach(findings):
+    assert "a.yaml:4: step 's' hands rows to a program with 'USING'; write a python step" in findings(
+        step("SELECT TRANSFORM(value) USING 'cat' AS (x) FROM trades")
+    )
+
+
+@pytest.mark.parametrize(
+    ("sql", "name", "line"),
+    [
+        ("SELECT *\nFROM json.`/etc/passwd`", "json./etc/passwd", 5),
+        ("SELECT * FROM `text`.`/etc/passwd`", "text./etc/passwd", 4),
+        ("WITH a AS (SELECT * FROM csv.`s3a://b/c`) SELECT * FROM a", "csv.s3a://b/c", 4),
+        ("SELECT * FROM trades WHERE value IN (SELECT value FROM db.other)", "db.other", 4),
+        ("SELECT a b c FROM parquet.`/x/y`", "/x/y", 4),
+    ],
+)
+def test_files_and_foreign_tables_are_refused(findings, sql, name, line):
+    says = f"a.yaml:{line}: step 's' reads '{name}', which is no source and no step; {FIX}"
+
+    assert [found for found in findings(step(sql)) if "which is no" in found] == [says]
+
+
+def test_nothing_is_left_for_spark_to_replace(findings):
+    assert findings(step("SELECT '${spark.x}' AS x\nFROM trades")) == [
+        "a.yaml:4: step 's' has '${' in its SQL, which Spark would replace with a setting; "
+        "write ${NAME} and give the variable"
+    ]
+
+
+def test_sql_that_is_not_understood_is_a_warning_at_its_line(findings):
+    assert findings(step("SELECT value\n  AS x y FROM trades")) == [
+        "a.yaml:5: warning: step 's': the SQL is not understood at 'y'; "
+        "correct it, or ask Spark itself with 'penstock check --deep'"
+    ]
