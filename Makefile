@@ -54,4 +54,5 @@ clean:            ## remove the virtual environment and what runs have left here
 
 .venv/.jars: .venv/.installed .venv/.java src/penstock/jars/jars.lock
 	@$(BIN)/penstock jars fetch >/dev/null
+	@$(BIN)/penstock jars warm >/dev/null
 	@touch $@

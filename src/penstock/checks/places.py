@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from penstock.checks.aggregates import sources_of
 from penstock.model import Finding, Pipeline, Sink, Source
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -29,10 +30,10 @@ def sinks_write_apart(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def sinks_do_not_feed_sources(pipeline: Pipeline) -> Iterator[Finding]:
-    """No sink writes into a folder that a source reads."""
+    """No sink writes into a folder that its own rows come from."""
     for sink in pipeline.sinks:
         written = _path(pipeline, sink)
-        for source in pipeline.sources:
+        for source in sources_of(pipeline, sink.reads):
             read = _path(pipeline, source)
             if written and read and _inside(written, read):
                 says = f"sink {sink.name!r} writes into the folder that source {source.name!r} reads"

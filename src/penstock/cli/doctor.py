@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from penstock import jars, services
+from penstock.engine.archive import archive_file
 from penstock.errors import PenstockError
 from penstock.java import java, java_version
 
@@ -76,7 +77,12 @@ def _disk() -> Fact:
     )
 
 
-FACTS: tuple[Callable[[], Fact], ...] = (_python, _java, _spark, _memory, _disk)
+def _archive() -> Fact:
+    there = archive_file().exists()
+    return Fact("start-up", True, "with an archive" if there else "slow: penstock jars warm makes an archive, once")
+
+
+FACTS: tuple[Callable[[], Fact], ...] = (_python, _java, _spark, _memory, _disk, _archive)
 
 
 def _jars(group: str) -> Fact:

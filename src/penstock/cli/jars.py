@@ -55,6 +55,17 @@ def verify(groups: tuple[str, ...]) -> None:
     click.echo(f"{len(jars.LOCK.jars(chosen))} jars are as pinned ({', '.join(chosen) or 'no group was fetched'})")
 
 
+@command.command()
+def warm() -> None:
+    """Make an archive of Spark's classes, once: every later start takes about a third less time."""
+    from penstock.engine.archive import archive_file, make_archive
+
+    if not archive_file().exists():
+        click.echo("making the start-up archive of Spark's classes (about 20 s, once)", err=True)
+        make_archive()
+    click.echo(archive_file())
+
+
 def fetch_with_progress(groups: Sequence[str]) -> list[Path]:
     """Fetch groups while stderr shows how far it is: a bar on a terminal, a few lines elsewhere."""
     with _bar() if sys.stderr.isatty() else _lines() as progress:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.engine import archive
 from penstock.errors import PenstockError
 from penstock.java import java
 
@@ -22,6 +23,8 @@ _ALWAYS = {
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # `${...}` is ours, and replaced when the file is loaded.
+    "spark.sql.variable.substitute": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -31,26 +34,28 @@ _ALWAYS = {
 }
 
 
-def is_local(master: str) -> bool:
-    """Whether everything runs inside the driver's own process."""
-    return master.startswith("local") and not master.startswith("local-cluster")
-
-
-def settings(master: str, asked: Mapping[str, str], jars: Sequence[Path], log: Path, level: str) -> dict[str, str]:
-    """Every setting of the session: ours, then what the file asks for."""
-    class_path = ":".join(str(jar) for jar in jars)
-    java_options = [
+def _java_options(log: Path, level: str, *, archived: bool) -> list[str]:
+    return [
         # A driver that is out of memory must end, not linger half alive.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:+UseParallelGC",
         f"-Dpenstock.log={log}",
         f"-Dpenstock.log.level={level}",
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+        *(archive.java_options() if archived else ()),
     ]
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs inside the driver's own process."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def settings(
+    master: str, asked: Mapping[str, str], jars: Sequence[Path], java_options: Sequence[str]
+) -> dict[str, str]:
+    """Every setting of the session: ours, then what the file asks for."""
     ours = {**_ALWAYS, "spark.master": master}
-    if class_path:
-        # On the class path from the start: a third less start-up time than spark.jars.
-        ours["spark.driver.extraClassPath"] = class_path
     if is_local(master):
         ours |= _one_machine(master)
     elif jars:
@@ -89,8 +94,9 @@ def session(
     jars: Sequence[Path] = (),
     log: Path = Path("driver.log"),
     verbose: bool = False,
+    archived: bool = True,
 ) -> SparkSession:
-    """A new SparkSession; Spark's own talk goes to `log`, to the screen too when verbose."""
+    """A new SparkSession; Spark's own talk goes to `log`, more of it and the JVM's to the screen when verbose."""
     java()
     from pyspark.sql import SparkSession
 
@@ -100,8 +106,11 @@ def session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    # Last on the class path from the start: quicker than spark.jars, and the archive still fits.
+    os.environ["SPARK_DIST_CLASSPATH"] = ":".join(str(jar) for jar in jars)
     builder = SparkSession.builder.appName(name)
-    for key, value in settings(master, asked or {}, jars, log, "info" if verbose else "warn").items():
+    java_options = _java_options(log, "info" if verbose else "warn", archived=archived)
+    for key, value in settings(master, asked or {}, jars, java_options).items():
         builder = builder.config(key, value)
     with _errors_to(None if verbose else log.with_suffix(".err")):
         try:

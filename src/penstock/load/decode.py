@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from penstock.load.reading import Reading, as_text
 from penstock.model import Decode, Keys
+from penstock.options import Secret
 from penstock.words import did_you_mean, listed, nearest, shown
 
 FORMATS = ("json", "csv", "avro")
@@ -66,6 +67,9 @@ def _formatted(
 
 
 def _ddl(reading: Reading, name: str, raw: Any, keys: Keys) -> str | None:
+    if isinstance(raw, Secret):
+        reading.found("variable", keys, f"source {name!r} has a secret in its columns", "write ${NAME} instead")
+        return None
     if isinstance(raw, str) and raw.strip():
         return raw.strip()
     says = f"source {name!r}: {keys[-1]!r} is {shown(raw)}, expected columns"

@@ -43,6 +43,13 @@ def test_places_that_are_apart_are_fine(findings, given):
     assert findings(text(**given)) == []
 
 
+def test_a_source_may_read_what_another_stream_writes(findings):
+    sources = "sources:\n  a: {rate: }\n  d: {files: {path: mid}}\n"
+    sinks = "sinks:\n  b: {from: a, files: {path: mid}}\n  c: {from: d, console: }\n"
+
+    assert findings(sources + sinks) == []
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

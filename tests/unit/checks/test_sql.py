@@ -30,7 +30,7 @@ def errors(found: list[str]) -> list[str]:
         "SELECT transform(array(1), x -> x + 1) AS y FROM trades JOIN trades t2 USING (value)",
         "SELECT value AS `using` FROM trades",
         "SELECT map('a', 1) AS m FROM trades",
-        "SELECT t.`odd-name` FROM trades t",
+        "SELECT t.`odd/name`, trades.`a:b` FROM trades t, trades",
     ],
 )
 def test_a_select_over_streams_is_fine(findings, sql):
@@ -57,6 +57,8 @@ def test_a_select_over_streams_is_fine(findings, sql):
             "a.yaml:5: step 's' has a second statement, starting with 'DROP'",
         ),
         ("WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a", "a.yaml:4: step 's' writes, and a step is one SELECT"),
+        ("WITH a AS (SELECT 1) INSERT INTO x SELECT a b c", "a.yaml:4: step 's' writes, and a step is one SELECT"),
+        ("SELECT 'x", "a.yaml:4: step 's' has SQL that cannot be read"),
         ("FROM trades INSERT INTO x SELECT *", "a.yaml:4: step 's' writes, and a step is one SELECT"),
     ],
 )
@@ -90,9 +92,10 @@ def test_a_name_made_at_run_time_is_refused(findings):
     )
 
 
-def test_a_program_is_out_of_reach(findings):
+@pytest.mark.parametrize("sql", ["SELECT TRANSFORM(value) USING 'cat' AS (x)", "MAP value USING /* x */ 'cat'"])
+def test_a_program_is_out_of_reach(findings, sql):
     assert "a.yaml:4: step 's' hands rows to a program with 'USING'; write a python step" in findings(
-        step("SELECT TRANSFORM(value) USING 'cat' AS (x) FROM trades")
+        step(f"{sql} FROM trades")
     )
 
 
@@ -104,6 +107,7 @@ def test_a_program_is_out_of_reach(findings):
         ("WITH a AS (SELECT * FROM csv.`s3a://b/c`) SELECT * FROM a", "csv.s3a://b/c", 4),
         ("SELECT * FROM trades WHERE value IN (SELECT value FROM db.other)", "db.other", 4),
         ("SELECT a b c FROM parquet.`/x/y`", "/x/y", 4),
+        ("SELECT a b c FROM `json`. `x`", "x", 4),
     ],
 )
 def test_files_and_foreign_tables_are_refused(findings, sql, name, line):

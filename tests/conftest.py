@@ -1,0 +1,154 @@
+"""One Spark session for every test that needs one, and a folder with a pipeline as a user has it."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.model import Pipeline
+    from penstock.watch.snapshot import Snapshot
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session: two threads, one shuffle partition, every connector's jars."""
+    from penstock import jars
+    from penstock.engine import session
+
+    asked = {
+        # One partition: a test has a handful of rows, and empty tasks cost seconds.
+        "spark.sql.shuffle.partitions": "1",
+        # The optimizing compiler does not pay for itself in a run of minutes.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.memory": "1g",
+    }
+    log = tmp_path_factory.mktemp("spark") / "driver.log"
+    made = session("tests", master="local[2]", asked=asked, jars=jars.paths(["kafka", "avro"]), log=log)
+    yield made
+    made.stop()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the queries of a pipeline reported."""
+
+    progress: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def batches(self) -> list[Snapshot]:
+        """The batches that read something."""
+        from penstock.watch.snapshot import snapshot
+
+        return [seen for seen in map(snapshot, self.progress) if seen.rows_in]
+
+    @property
+    def bad(self) -> dict[str, int]:
+        """Bad records by source, over all batches."""
+        found: dict[str, int] = {}
+        for batch in self.batches:
+            for source, count in batch.bad_records.items():
+                found[source] = found.get(source, 0) + count
+        return found
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a pipeline's file and its data."""
+
+    folder: Path
+    spark: SparkSession
+
+    def put(self, path: str, content: str | bytes, at: int | None = None) -> Path:
+        """Write a file, with its time of change in seconds when it matters."""
+        whole = self.folder / path
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        whole.write_bytes(textwrap.dedent(content).encode() if isinstance(content, str) else content)
+        if at is not None:
+            os.utime(whole, (at, at))
+        return whole
+
+    def load(self, text: str, file: str = "pipeline.yaml") -> Pipeline:
+        """The pipeline of a text that has no errors, ready to start."""
+        from penstock.checks import check
+        from penstock.engine import prepare
+        from penstock.load import load
+
+        pipeline = load(self.put(file, text))
+        assert [str(finding) for finding in check(pipeline) if finding.severity == "error"] == []
+        return prepare(pipeline, lambda _: None, wait_seconds=10)
+
+    def run(self, text: str, file: str = "pipeline.yaml") -> Run:
+        """Load the pipeline and let it read what is there."""
+        return self.run_once(self.load(text, file))
+
+    def run_once(self, pipeline: Pipeline) -> Run:
+        """Let the pipeline read what is there."""
+        return self.watch(pipeline, once=True)
+
+    def watch(self, pipeline: Pipeline, *, once: bool = False) -> Run:
+        """Run the pipeline until its queries end by themselves."""
+        with self.started(pipeline, once=once) as (queries, run, ended):
+            from penstock.engine import wait
+
+            wait(queries, ended)
+        return run
+
+    @contextmanager
+    def started(
+        self, pipeline: Pipeline, *, once: bool = False
+    ) -> Iterator[tuple[list[StreamingQuery], Run, threading.Event]]:
+        """The running queries, what they report, and the event of their end; stopped at the end."""
+        from penstock.engine.run import listen, start, stop
+
+        run, ended = Run(), threading.Event()
+        listener = listen(self.spark, run.progress.append, ended)
+        queries: list[StreamingQuery] = []
+        try:
+            queries = start(pipeline, self.spark, once=once)
+            yield queries, run, ended
+        finally:
+            stop(queries)
+            self.spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+            self.spark.streams.removeListener(listener)
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a memory sink, sorted."""
+        return sorted((tuple(row) for row in self.spark.table(table).collect()), key=repr)
+
+    def written(self, path: str, format_: str, schema: str | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a files sink, sorted."""
+        reader = self.spark.read.format(format_)
+        reader = reader.schema(schema) if schema else reader
+        return sorted((tuple(row) for row in reader.load(str(self.folder / path)).collect()), key=repr)
+
+
+@pytest.fixture
+def project(spark: SparkSession, tmp_path: Path) -> Project:
+    """An empty folder beside the shared session."""
+    return Project(tmp_path, spark)
+
+
+@pytest.fixture
+def refusal() -> Callable[..., str]:
+    """The sentence of the error that a call raises."""
+
+    def sentence(call: Callable[..., Any], *arguments: Any) -> str:
+        from penstock.errors import PenstockError
+
+        with pytest.raises(PenstockError) as caught:
+            call(*arguments)
+        return str(caught.value)
+
+    return sentence
