@@ -44,11 +44,14 @@ clean:            ## remove the virtual environment and what runs have left here
 	@$(BIN)/python -c 'from penstock.java import java; java()' 2>&1 | tail -1
 	@touch $@
 
-.venv/.installed: requirements.lock pyproject.toml
+.venv/.locked: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed, this is " + sys.version)'
 	@$(PYTHON) -m venv .venv
 	@echo "installing Python packages (the first time takes a few minutes: pyspark is 450 MB)"
 	@$(BIN)/python -m pip install --require-hashes -r requirements.lock
+	@touch $@
+
+.venv/.installed: .venv/.locked pyproject.toml
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 

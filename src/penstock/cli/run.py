@@ -63,10 +63,12 @@ def run(file: str, *, once: bool, master: str | None, wait_seconds: float, verbo
         raise CheckError(errors)
     from penstock.engine import prepare
 
-    stopping = _stop_signals()
+    stopping = threading.Event()
     prepared = prepare(pipeline, say, wait_seconds)
     say(f"{pipeline.name}: starting Spark")
     spark = open_session(prepared, master, verbose=verbose)
+    # Only now: Spark's own handler of Ctrl-C, set with the session, would cancel the running batch.
+    _obey_signals(stopping)
     try:
         _run(prepared, spark, stopping, once=once)
     finally:
@@ -120,18 +122,15 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
         say(summary(total))
 
 
-def _stop_signals() -> threading.Event:
-    stopping = threading.Event()
-
+def _obey_signals(stopping: threading.Event) -> None:
     def ask(_number: int, _frame: Any) -> None:
         if stopping.is_set():
             sys.exit(130)
-        say("stopping after this; once more to stop at once")
+        say("stopping; once more to stop at once")
         stopping.set()
 
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)
-    return stopping
 
 
 @dataclass

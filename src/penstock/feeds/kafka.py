@@ -50,8 +50,9 @@ def send(
                 # The queue is full: the broker decides the pace.
                 producer.poll(0.1)
         if rate and number % max(1, int(rate / _SLICES_PER_SECOND)) == 0:
-            ahead = number / rate - (time.monotonic() - began)
-            producer.poll(max(0.0, ahead))
+            while (ahead := number / rate - (time.monotonic() - began)) > 0:
+                # Returns early whenever a record is acknowledged.
+                producer.poll(ahead)
             progress(acked)
         elif number % 1000 == 0:
             producer.poll(0)

@@ -14,5 +14,10 @@ SERVICES = {service.name: service for service in (KafkaBroker,)}
 
 
 def dev_folder() -> Path:
-    """Where services keep their data: $PENSTOCK_DEV, or .penstock/dev in the current directory."""
-    return Path(os.environ.get("PENSTOCK_DEV") or Path(".penstock", "dev")).expanduser().absolute()
+    """Where services keep their data: $PENSTOCK_DEV, else the nearest .penstock/dev from here up, else one here."""
+    own = os.environ.get("PENSTOCK_DEV")
+    if own:
+        return Path(own).expanduser().absolute()
+    here = Path.cwd()
+    near = (folder / ".penstock" / "dev" for folder in (here, *here.parents))
+    return next((folder for folder in near if folder.is_dir()), here / ".penstock" / "dev")

@@ -130,8 +130,10 @@ class KafkaBroker:
         return address
 
     def _wait(self, address: str, progress: Progress) -> None:
-        progress(f"waiting for kafka to answer on {address}")
         cluster = re.search(r"^cluster\.id=(\S+)", self._meta.read_text(encoding="utf-8"), re.MULTILINE)
+        if cluster is not None and answers(address, cluster.group(1)):
+            return
+        progress(f"waiting for kafka to answer on {address}")
         self._process.wait(lambda: cluster is not None and answers(address, cluster.group(1)), _MOST_SECONDS)
 
     def _refuse_other_port(self, address: str) -> None:

@@ -1,0 +1,157 @@
+"""make demo: a real broker, made-up trades, a pipeline that is killed in the middle, and totals that agree.
+
+Everything that happens here is a command that you can type; each one is printed before it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from tempfile import mkdtemp
+
+from confluent_kafka import Consumer, TopicPartition
+
+TRADES = int(os.environ.get("DEMO_TRADES", "30000"))
+RATE = int(os.environ.get("DEMO_RATE", "1000"))
+PENSTOCK = [sys.executable, "-m", "penstock"]
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """The demo, from broker up to broker down."""
+    began = time.monotonic()
+    work = Path(mkdtemp(prefix="penstock-demo-"))
+    environment = {**os.environ, "PENSTOCK_DEV": str(work / "dev"), "PYTHONUNBUFFERED": "1"}
+    shutil.copy(HERE / "trades" / "trades.yaml", work)
+    try:
+        title("1. A real Kafka broker on this machine")
+        servers = run(["dev", "up", "kafka"], environment, capture=True).strip()
+        say(servers)
+
+        title(f"2. {TRADES:,} made-up trades flow into the topic 'trades', {RATE:,} a second")
+        feed = start(
+            ["feed", "trades", "--to", "kafka:trades", "--count", str(TRADES), "--rate", str(RATE)], environment
+        )
+
+        title("3. The pipeline sums them in windows of 15 minutes; a line per batch")
+        pipeline = start(["run", str(work / "trades.yaml")], environment)
+        wait_for(lambda: fed_to_totals(servers) > 0, "the first totals")
+        wait_until_rows(servers, at_least=3)
+
+        title("4. The power goes: the driver is killed with SIGKILL in the middle")
+        kill(pipeline)
+        say(f"killed process {pipeline.pid}; the trades keep coming")
+
+        title("5. It starts again and goes on from its checkpoint")
+        pipeline = start(["run", str(work / "trades.yaml")], environment)
+        feed.wait()
+        bought, sold = fed(servers)
+        wait_for(lambda: totals(servers) == (bought, sold), "the totals to catch up with the trades")
+        pipeline.send_signal(signal.SIGINT)
+        pipeline.wait()
+
+        title("6. Nothing lost, nothing counted twice")
+        say(f"{'':<24}{'bought':>14}{'sold':>14}")
+        say(f"{'in the topic trades':<24}{bought:>14,}{sold:>14,}")
+        say("{:<24}{:>14,}{:>14,}".format("in the pipeline's totals", *totals(servers)))
+    finally:
+        run(["dev", "down"], environment)
+        shutil.rmtree(work, ignore_errors=True)
+    say(f"\nThat took {time.monotonic() - began:.0f} seconds. The file that did it: examples/trades/trades.yaml")
+    say("Next: .venv/bin/penstock init demo && cd demo && ../.venv/bin/penstock run    (README.md has the rest)")
+
+
+def title(text: str) -> None:
+    """A heading."""
+    say(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
+
+
+def say(text: str) -> None:
+    """A line for the viewer."""
+    print(text, flush=True)
+
+
+def run(arguments: list[str], environment: dict[str, str], *, capture: bool = False) -> str:
+    """One command to its end."""
+    say(f"$ penstock {' '.join(arguments)}")
+    done = subprocess.run([*PENSTOCK, *arguments], env=environment, check=True, text=True, stdout=subprocess.PIPE)
+    if not capture:
+        sys.stdout.write(done.stdout)
+    return done.stdout
+
+
+def start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A command that goes on in the background, in a process group of its own."""
+    say(f"$ penstock {' '.join(arguments)} &")
+    return subprocess.Popen([*PENSTOCK, *arguments], env=environment, start_new_session=True)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL for the whole group: Python and its JVM."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def wait_until_rows(servers: str, at_least: int) -> None:
+    """Until the pipeline has reported several windows."""
+    wait_for(lambda: fed_to_totals(servers) >= at_least, f"{at_least} windows")
+
+
+def wait_for(condition: object, what: str, most_seconds: float = 120) -> None:
+    """Until a condition holds; an error that says what was waited for otherwise."""
+    deadline = time.monotonic() + most_seconds
+    pause = threading.Event()
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            sys.exit(f"waited {most_seconds:.0f} s for {what} in vain")
+        pause.wait(0.5)
+
+
+def fed_to_totals(servers: str) -> int:
+    """How many windows the pipeline has written so far."""
+    return len({record["start"] for record in records(servers, "trade-totals")})
+
+
+def totals(servers: str) -> tuple[int, int]:
+    """Bought and sold over all windows: the newest record of each window counts."""
+    newest = {record["start"]: record for record in records(servers, "trade-totals")}
+    return sum(each["TotalBuy"] for each in newest.values()), sum(each["TotalSell"] for each in newest.values())
+
+
+def fed(servers: str) -> tuple[int, int]:
+    """Bought and sold over all trades, added up without Spark."""
+    sums: dict[str, int] = defaultdict(int)
+    for trade in records(servers, "trades"):
+        sums[trade["Type"]] += trade["Amount"]
+    return sums["BUY"], sums["SELL"]
+
+
+def records(servers: str, topic: str) -> list[dict[str, object]]:
+    """Everything in a topic, in the order of each partition."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "demo", "enable.auto.commit": False, "log_level": 0})
+    try:
+        known = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        ends = {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in known
+        }
+        consumer.assign([TopicPartition(topic, number, 0) for number, end in ends.items() if end])
+        found: list[dict[str, object]] = []
+        while len(found) < sum(ends.values()):
+            found += [
+                json.loads(message.value()) for message in consumer.consume(5000, timeout=1) if not message.error()
+            ]
+        return found
+    finally:
+        consumer.close()
+
+
+if __name__ == "__main__":
+    main()

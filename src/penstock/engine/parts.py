@@ -1,0 +1,204 @@
+"""The value or the key of a record: how it is decoded, and when it is bad."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.files import CORRUPT
+from penstock.model import Decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+STRUCTURED = ("json", "csv", "avro")
+_RECORD = "record"
+_SHOWN_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column of bytes or text, and how it becomes fields or text.
+
+    JSON and Avro are decoded one level down, as the field `record` of a wrapper. For Avro that tells a bad record (no
+    `record`) from one whose fields are all null. For JSON the text must end where the wrapper does: Spark itself stops
+    reading after the first object, and `{"a": 1}{"a": 2}` would lose the second without a word.
+    """
+
+    column: str
+    decode: Decode
+
+    @property
+    def struct(self) -> str:
+        """The name of the column that `decoded` gives."""
+        return f"_decoded_{self.column}"
+
+    @property
+    def what(self) -> str:
+        """What the part is meant to be, in words."""
+        return f"{self.decode.format} of the declared schema" if self.decode.format in STRUCTURED else "UTF-8 text"
+
+    def decoded(self) -> Column:
+        """The decoded part, before any look at whether it is bad."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        how = self.decode
+        if how.format == "bytes":
+            return quoted(self.column).alias(self.struct)
+        if how.format == "avro":
+            return self._avro().alias(self.struct)
+        text = self._text()
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **how.options}
+        if how.format == "json":
+            wrapped = F.concat(F.lit(f'{{"{_RECORD}":'), text, F.lit("}"))
+            return F.from_json(wrapped, _wrapper(how.schema), options).alias(self.struct)
+        if how.format == "csv":
+            # Without NOT NULL: whether a required field is there is our check, one record at a time.
+            fields = (f"{escaped(field.name)} {field.dataType.simpleString()}" for field in declared(how.schema))
+            return F.from_csv(text, f"{', '.join(fields)}, {CORRUPT} string", options).alias(self.struct)
+        return text.alias(self.struct)
+
+    def record(self, rows: DataFrame) -> Column:
+        """The struct of the declared fields."""
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.types import StructType
+
+        if self.decode.format == "csv":
+            return F.col(self.struct)
+        inner = F.col(self.struct)[_RECORD]
+        return inner if isinstance(self._type(rows), StructType) else F.struct(inner.alias("value"))
+
+    def fields(self, rows: DataFrame) -> list[str]:
+        """The names inside the record."""
+        return [name for name in getattr(self._type(rows), "names", ["value"]) if name != CORRUPT]
+
+    def inside(self, rows: DataFrame) -> list[Column]:
+        """The fields of the record as columns."""
+        return [self.record(rows)[name].alias(name) for name in self.fields(rows)]
+
+    def whole(self, rows: DataFrame) -> Column:
+        """The part as one column of its own name."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        if self.decode.format not in STRUCTURED:
+            return F.col(self.struct).alias(self.column)
+        return F.when(F.col(self.struct).isNotNull(), F.struct(*self.inside(rows))).alias(self.column)
+
+    def bad(self, rows: DataFrame) -> Column:
+        """Whether the part cannot be decoded; a key and plain text may be absent, fields may not."""
+        reasons = reduce(or_, self._reasons(rows))
+        if self.decode.format in STRUCTURED and self.column != "key":
+            return quoted(self.column).isNull() | reasons
+        return quoted(self.column).isNotNull() & reasons
+
+    def shown(self) -> Column:
+        """The part as a message can show it: short, in one line."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        raw = quoted(self.column)
+        if self.decode.format == "avro":
+            return F.concat(F.lit("0x"), F.hex(F.substring(raw, 1, _SHOWN_CHARACTERS // 4)))
+        return short(F.decode(raw.cast("binary"), "UTF-8") if self.decode.format == "string" else self._text())
+
+    def _text(self) -> Column:
+        return quoted(self.column).cast("string")
+
+    def _type(self, rows: DataFrame) -> Any:
+        outer: Any = rows.schema[self.struct].dataType
+        return outer if self.decode.format == "csv" else outer[_RECORD].dataType
+
+    def _avro(self) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.avro.functions import from_avro
+
+        body = quoted(self.column)
+        if self.decode.registry_header:
+            # A schema registry's header is a zero byte and four bytes of schema id.
+            headed = F.substring(body, 1, 1) == F.lit(b"\x00")
+            body = F.when(headed, F.substring(body, 6, 2**31 - 1))
+        options = {"mode": "PERMISSIVE", **self.decode.options}
+        if "avroSchema" in options:
+            options["avroSchema"] = _avro_wrapper(options["avroSchema"])
+        return from_avro(body, _avro_wrapper(self.decode.schema), options)
+
+    def _reasons(self, rows: DataFrame) -> list[Column]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        if self.decode.format == "avro":
+            return [F.col(self.struct).isNull() | F.col(self.struct)[_RECORD].isNull()]
+        text = self._text()
+        not_text = ~F.is_valid_utf8(text)
+        if self.decode.format == "string":
+            return [not_text]
+        record = self.record(rows)
+        reasons = [F.col(self.struct)[CORRUPT].isNotNull(), record.isNull(), not_text]
+        reasons += [record[field.name].isNull() for field in declared(self.decode.schema) if not field.nullable]
+        # Spark gives Infinity for 1e400; only a text that says so may have it.
+        endless = [found for name in self.fields(rows) if (found := _endless(record[name], _of(self._type(rows), name)))]
+        reasons += [reduce(or_, endless) & ~text.rlike("(?i)inf")] if endless else []
+        return [*reasons, F.trim(text) == ""] if self.decode.format == "csv" else reasons
+
+
+def declared(ddl: str) -> Any:
+    """The fields of a declared schema."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(ddl)
+
+
+def quoted(name: str) -> Column:
+    """A column by its exact name."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(escaped(name))
+
+
+def escaped(name: str) -> str:
+    """A name as SQL can hold it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def short(text: Column) -> Column:
+    """The beginning of a text, in one line."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.regexp_replace(F.substring(text, 1, _SHOWN_CHARACTERS), r"\p{Cntrl}+", " ")
+
+
+def _wrapper(ddl: str) -> Any:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    # Without NOT NULL: whether a required field is there is our check, one record at a time.
+    fields = [StructField(field.name, field.dataType) for field in declared(ddl)]
+    return StructType([StructField(_RECORD, StructType(fields)), StructField(CORRUPT, StringType())])
+
+
+def _avro_wrapper(schema: str) -> str:
+    # A record of one field is written exactly as the field itself.
+    field = {"name": _RECORD, "type": json.loads(schema)}
+    return json.dumps({"type": "record", "name": "PenstockWrapper", "fields": [field]})
+
+
+def _of(struct: Any, name: str) -> Any:
+    return struct[name].dataType
+
+
+def _endless(value: Column, kind: Any) -> Column | None:
+    """Whether a value is, or holds, an infinite number; None when its type cannot."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+
+    if isinstance(kind, DoubleType | FloatType):
+        return F.coalesce(F.abs(value) == float("inf"), F.lit(False))
+    if isinstance(kind, StructType):
+        inner = (_endless(value[field.name], field.dataType) for field in kind)
+        found = [each for each in inner if each is not None]
+        return reduce(or_, found) if found else None
+    if isinstance(kind, MapType):
+        return _endless(F.map_values(value), ArrayType(kind.valueType))
+    if isinstance(kind, ArrayType) and _endless(F.lit(None), kind.elementType) is not None:
+        return F.coalesce(F.exists(value, lambda each: _endless(each, kind.elementType) or F.lit(False)), F.lit(False))
+    return None
