@@ -102,7 +102,7 @@ class Project:
         with self.started(pipeline, once=once) as (queries, run, ended):
             from penstock.engine import wait
 
-            wait(queries, ended)
+            wait(pipeline, queries, ended)
         return run
 
     @contextmanager

@@ -71,6 +71,10 @@ class SourceOptions(_Connector):
     value_column: ClassVar[str | None] = None
     promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
 
+    def explain(self, failure: str) -> str | None:  # noqa: ARG002
+        """A failure of a query that reads this, in our words; None if it is nothing that this connector knows."""
+        return None
+
     def read(self, spark: SparkSession) -> DataFrame:
         """A streaming DataFrame."""
         raise NotImplementedError

@@ -30,3 +30,13 @@ def topic(broker: str) -> str:
     for made in admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)]).values():
         made.result(timeout=30)
     return name
+
+
+@pytest.fixture
+def topics(broker: str) -> dict[str, str]:
+    """Two fresh topics, as the variables that the examples know."""
+    names = {"FROM_TOPIC": f"from-{uuid.uuid4().hex[:8]}", "TO_TOPIC": f"to-{uuid.uuid4().hex[:8]}"}
+    admin = AdminClient({"bootstrap.servers": broker})
+    for made in admin.create_topics([NewTopic(name, 2, 1) for name in names.values()]).values():
+        made.result(timeout=30)
+    return names

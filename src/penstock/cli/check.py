@@ -67,7 +67,7 @@ def _build(pipeline: Pipeline) -> None:
     from penstock.engine import build, prepare
 
     prepared = prepare(pipeline, say)
-    spark = open_session(prepared, None, verbose=False)
+    spark = open_session(prepared, verbose=False)
     try:
         build(prepared, spark)
     finally:

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,6 +54,8 @@ def command(file: str, once: bool, master: str | None, wait_seconds: float, verb
 def run(file: str, *, once: bool, master: str | None, wait_seconds: float, verbose: bool) -> None:
     """All four hops, then wait."""
     pipeline = load(file)
+    if master:
+        pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
     findings = check(pipeline)
     for finding in findings:
         if finding.severity == "warning":
@@ -62,11 +64,13 @@ def run(file: str, *, once: bool, master: str | None, wait_seconds: float, verbo
     if errors:
         raise CheckError(errors)
     from penstock.engine import prepare
+    from penstock.engine.storage import Storage
 
     stopping = threading.Event()
     prepared = prepare(pipeline, say, wait_seconds)
+    Storage.of(prepared).claim(prepared)
     say(f"{pipeline.name}: starting Spark")
-    spark = open_session(prepared, master, verbose=verbose)
+    spark = open_session(prepared, verbose=verbose)
     # Only now: Spark's own handler of Ctrl-C, set with the session, would cancel the running batch.
     _obey_signals(stopping)
     try:
@@ -75,7 +79,7 @@ def run(file: str, *, once: bool, master: str | None, wait_seconds: float, verbo
         spark.stop()
 
 
-def open_session(pipeline: Pipeline, master: str | None, *, verbose: bool) -> SparkSession:
+def open_session(pipeline: Pipeline, *, verbose: bool) -> SparkSession:
     """The session that a pipeline asks for, with the jars that its connectors need."""
     from penstock import jars
     from penstock.engine import session
@@ -83,7 +87,7 @@ def open_session(pipeline: Pipeline, master: str | None, *, verbose: bool) -> Sp
 
     return session(
         pipeline.name,
-        master=master or pipeline.spark.get("master", "local[*]"),
+        master=pipeline.spark.get("master", "local[*]"),
         asked=pipeline.spark,
         jars=jars.paths(pipeline.jar_groups),
         log=Storage.of(pipeline).logs / "driver.log",
@@ -108,7 +112,7 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
         queries = start(pipeline, spark, once=once, storage=storage)
         log.record("started", sinks=[query.name for query in queries])
         try:
-            wait(queries, ended, enough=stopping.is_set)
+            wait(pipeline, queries, ended, enough=stopping.is_set)
         except Exception as error:
             log.record("failed", reason=str(error))
             raise

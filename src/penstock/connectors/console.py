@@ -21,7 +21,7 @@ class ConsoleSink(SinkOptions):
     promise: ClassVar[str] = "for looking: a replayed batch is printed again"
 
     rows: int = Field(default=20, ge=1, description="How many rows of a batch to print.")
-    truncate: bool | int = Field(default=True, description="Cut long cells: true, false, or a number of characters.")
+    truncate: bool = Field(default=True, description="Cut cells that are longer than 20 characters.")
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer that prints."""

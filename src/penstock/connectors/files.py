@@ -11,9 +11,19 @@ from penstock.options import Duration, Names, SinkOptions, SourceOptions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+    from pyspark.sql.types import StructType
     from typing_extensions import Self
 
 Format = Literal["text", "csv", "json", "parquet", "orc", "avro"]
+
+_MILLISECONDS = {
+    "millisecond": 1,
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
 
 #: The column that Spark fills with a record that it cannot parse.
 CORRUPT = "_corrupt_record"
@@ -51,6 +61,8 @@ class FileSource(SourceOptions):
             raise ValueError("'schema' and 'infer' contradict each other; keep one")
         if (self.after_read == "archive") != bool(self.archive_to):
             raise ValueError("'after_read: archive' and 'archive_to' belong together")
+        if self.files_per_trigger and self.bytes_per_trigger:
+            raise ValueError("a batch has one limit; keep 'files_per_trigger' or 'bytes_per_trigger'")
         return self
 
     @property
@@ -61,19 +73,30 @@ class FileSource(SourceOptions):
     def read(self, spark: SparkSession) -> DataFrame:
         """The declared columns; for json and csv also the record that cannot be parsed, as `_corrupt_record`."""
         reader = self._limits(spark.readStream.format(self.format)).options(**self.spark_options)
-        schema = self._inferred(spark) if self.infer else self.schema_
+        schema = self._inferred(spark) if self.infer else self._declared()
         if schema is None:
             return reader.load(self.path)
         if self.format in ("json", "csv"):
-            schema = f"{schema}, {CORRUPT} string"
+            schema = schema.add(CORRUPT, "string")
             reader = reader.options(mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
         return reader.schema(schema).load(self.path)
 
-    def _inferred(self, spark: SparkSession) -> str:
-        files: Any = spark.read.format(self.format).options(**self.spark_options).load(self.path)
-        return ", ".join(
-            f"`{field.name}` {field.dataType.simpleString()}" for field in files.schema if field.name != CORRUPT
-        )
+    def _declared(self) -> StructType | None:
+        from pyspark.sql.types import StructType
+
+        declared: Any = StructType.fromDDL(self.schema_) if self.schema_ else None
+        return declared  # type: ignore[no-any-return]
+
+    def _inferred(self, spark: SparkSession) -> StructType:
+        from pyspark.sql.types import StructType
+
+        options = {"inferSchema": "true", **self._which_files(), **self.spark_options}
+        found = spark.read.format(self.format).options(**options).load(self.path).schema
+        return StructType([field for field in found if field.name != CORRUPT])
+
+    def _which_files(self) -> dict[str, str]:
+        options = {"pathGlobFilter": self.glob, "recursiveFileLookup": "true" if self.recursive else None}
+        return {key: value for key, value in options.items() if value is not None}
 
     def _limits(self, reader: DataStreamReader) -> DataStreamReader:
         options = {
@@ -81,8 +104,7 @@ class FileSource(SourceOptions):
             "maxBytesPerTrigger": self.bytes_per_trigger,
             "latestFirst": str(self.newest_first).lower(),
             "maxFileAge": self.max_age and _spark_age(self.max_age),
-            "pathGlobFilter": self.glob,
-            "recursiveFileLookup": "true" if self.recursive else None,
+            **self._which_files(),
             "cleanSource": {"leave": "off"}.get(self.after_read, self.after_read),
             "sourceArchiveDir": self.archive_to,
         }
@@ -115,9 +137,7 @@ class FileSink(SinkOptions):
 
 
 def _spark_age(duration: str) -> str:
-    # Spark reads file ages in its short form: 7d, 12h, 30min, 5s.
-    count, unit = duration.split()[:2]
-    short = {"millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "d", "week": "d"}[
-        unit.rstrip("s")
-    ]
-    return f"{int(count) * 7 if unit.startswith('week') else count}{short}"
+    # Spark reads file ages in its short form, one number and one unit.
+    words = duration.split()
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return f"{sum(int(count) * _MILLISECONDS[unit.rstrip('s')] for count, unit in pairs)}ms"

@@ -111,6 +111,14 @@ class KafkaSource(_Kafka, SourceOptions):
         rows = spark.readStream.format("kafka").options(**given).load()
         return rows if self.end is None else self._before_end(rows)
 
+    def explain(self, failure: str) -> str | None:
+        """Records that are gone from the broker before they were read."""
+        if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
+            return None
+        why = "they were deleted or have expired, or the topic was made anew"
+        fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
+        return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
+
     def _subscription(self) -> dict[str, str]:
         if self.topics:
             return {"subscribe": ",".join(self.topics)}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from penstock.errors import UnreachableError
 from penstock.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -27,15 +24,12 @@ class SocketSource(SourceOptions):
     port: int = Field(ge=1, le=65535, description="Its port.")
     timestamps: bool = Field(default=False, description="Add a column `timestamp`: when the line was read.")
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:  # noqa: ARG002
-        """An error now, in our words, if nothing listens there."""
-        try:
-            # Spark's own source connects twice as well: a server for it must accept again.
-            socket.create_connection((self.host, self.port), timeout=5).close()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            fix = f"start the server first (for example: nc -lk {self.port}) or correct host and port"
-            raise UnreachableError(f"nothing listens at {self.host}:{self.port} ({reason}); {fix}") from error
+    def explain(self, failure: str) -> str | None:
+        """Nobody listens there; looking before the start would take the one connection that `nc -l` gives."""
+        if "ConnectException" not in failure and "Connection refused" not in failure:
+            return None
+        fix = f"start the server first (for example: nc -lk {self.port}) or correct host and port"
+        return f"nothing listens at {self.host}:{self.port}; {fix}"
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Column value, and timestamp when asked for."""

@@ -72,9 +72,9 @@ def _whole_rows(source: Source, raw: DataFrame) -> DataFrame:
     bad = reduce(or_, (quoted(name).isNull() for name in _required(source)), F.lit(False))
     shown = F.to_json(F.struct(*visible))
     if CORRUPT in raw.columns:
-        # Spark parses only the columns that are asked for; a record is bad whichever of them a step uses.
-        all_are_asked_for = F.size(F.array(F.struct(*visible))) > 0
-        bad = (F.col(CORRUPT).isNotNull() & all_are_asked_for) | bad
+        # Spark parses only the columns that are asked for, and a record is bad whichever of them a step uses: so we
+        # ask for all of them, in a comparison that is always true and that Spark does not see through.
+        bad = (F.col(CORRUPT).isNotNull() & (shown != "-")) | bad
         shown = F.coalesce(F.col(CORRUPT), shown)
     columns = [*visible, bad.alias(_BAD), *_record(source, raw)]
     if source.bad_records == "drop":
@@ -150,7 +150,7 @@ def _file(source: Source) -> list[Column]:
     from pyspark.sql import functions as F  # noqa: N812
 
     fails = isinstance(source.connector, FileSource) and source.bad_records == "fail"
-    return [F.col("_metadata.file_path").alias(_FILE)] if fails else []
+    return [F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/").alias(_FILE)] if fails else []
 
 
 def _record(source: Source, raw: DataFrame) -> list[Column]:

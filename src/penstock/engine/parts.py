@@ -137,8 +137,8 @@ class Part:
         reasons = [F.col(self.struct)[CORRUPT].isNotNull(), record.isNull(), not_text]
         reasons += [record[field.name].isNull() for field in declared(self.decode.schema) if not field.nullable]
         # Spark gives Infinity for 1e400; only a text that says so may have it.
-        endless = [found for name in self.fields(rows) if (found := _endless(record[name], _of(self._type(rows), name)))]
-        reasons += [reduce(or_, endless) & ~text.rlike("(?i)inf")] if endless else []
+        endless = _endless(record, self._type(rows))
+        reasons += [endless & ~text.rlike("(?i)inf")] if endless is not None else []
         return [*reasons, F.trim(text) == ""] if self.decode.format == "csv" else reasons
 
 
@@ -182,10 +182,6 @@ def _avro_wrapper(schema: str) -> str:
     return json.dumps({"type": "record", "name": "PenstockWrapper", "fields": [field]})
 
 
-def _of(struct: Any, name: str) -> Any:
-    return struct[name].dataType
-
-
 def _endless(value: Column, kind: Any) -> Column | None:
     """Whether a value is, or holds, an infinite number; None when its type cannot."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -200,5 +196,5 @@ def _endless(value: Column, kind: Any) -> Column | None:
     if isinstance(kind, MapType):
         return _endless(F.map_values(value), ArrayType(kind.valueType))
     if isinstance(kind, ArrayType) and _endless(F.lit(None), kind.elementType) is not None:
-        return F.coalesce(F.exists(value, lambda each: _endless(each, kind.elementType) or F.lit(False)), F.lit(False))
+        return F.coalesce(F.exists(value, lambda each: _endless(each, kind.elementType)), F.lit(False))  # type: ignore[arg-type,return-value]
     return None

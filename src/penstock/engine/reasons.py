@@ -39,8 +39,9 @@ def sentence(error: BaseException | str) -> str:
 
 def condition(error: BaseException | str) -> str:
     """Spark's name for the innermost error, like `UNRESOLVED_COLUMN.WITH_SUGGESTION`; empty if it has none."""
-    found = [match.group(1) for match in _CLASS.finditer(str(error)) if match.group(1) not in _WRAPPERS]
-    return found[-1] if found else ""
+    names = [match.group(1) for match in _CLASS.finditer(str(error))]
+    inner = [name for name in names if name not in _WRAPPERS] or [name for name in names if name != "STREAM_FAILED"]
+    return inner[-1] if inner else ""
 
 
 def position(error: BaseException) -> int | None:

@@ -10,7 +10,7 @@ from penstock.engine.build import build, refused
 from penstock.engine.reasons import condition, sentence
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
-from penstock.model import Pipeline, Sink, Trigger
+from penstock.model import Pipeline, Sink, Source, Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,13 +72,18 @@ def stop(queries: Sequence[StreamingQuery]) -> None:
         query.stop()
 
 
-def wait(queries: Sequence[StreamingQuery], ended: threading.Event, enough: Callable[[], bool] = lambda: False) -> None:
+def wait(
+    pipeline: Pipeline,
+    queries: Sequence[StreamingQuery],
+    ended: threading.Event,
+    enough: Callable[[], bool] = lambda: False,
+) -> None:
     """Return when every query has ended or `enough` says so; raise the reason as soon as one fails."""
     while not enough():
         active = [query for query in queries if query.isActive]
         for query in queries:
             if query not in active:
-                _raise_failure(query)
+                _raise_failure(pipeline, query)
         if not active:
             return
         # Woken by the listener when a query ends; the bound only limits how late `enough` is asked.
@@ -86,10 +91,17 @@ def wait(queries: Sequence[StreamingQuery], ended: threading.Event, enough: Call
         ended.clear()
 
 
-def _raise_failure(query: StreamingQuery) -> None:
+def _raise_failure(pipeline: Pipeline, query: StreamingQuery) -> None:
     error = query.exception()
-    if error is not None:
-        raise RunError(f"sink {query.name!r}: {sentence(error)}", retry=not condition(error))
+    if error is None:
+        return
+    sink = next(sink for sink in pipeline.sinks if sink.name == query.name)
+    read = [pipeline.streams[name] for name in pipeline.upstream(sink.reads)]
+    for source in (node for node in read if isinstance(node, Source)):
+        known = source.connector.explain(str(error))
+        if known is not None:
+            raise RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
+    raise RunError(f"{sink.at}: sink {sink.name!r}: {sentence(error)}", retry=not condition(error))
 
 
 def listen(spark: SparkSession, progress: Callable[[dict[str, Any]], None], ended: threading.Event) -> Any:

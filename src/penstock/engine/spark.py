@@ -31,6 +31,8 @@ _ALWAYS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "2g",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "15s",
 }
 
 
@@ -58,8 +60,8 @@ def settings(
     ours = {**_ALWAYS, "spark.master": master}
     if is_local(master):
         ours |= _one_machine(master)
-    elif jars:
-        ours["spark.jars"] = ",".join(str(jar) for jar in jars)
+    else:
+        ours |= _cluster(master, jars)
     given = {key if key.startswith("spark.") else f"spark.{key}": value for key, value in asked.items()}
     given.pop("spark.master", None)
     extra = given.pop("spark.driver.extraJavaOptions", "")
@@ -76,6 +78,13 @@ def _one_machine(master: str) -> dict[str, str]:
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
     }
+
+
+def _cluster(master: str, jars: Sequence[Path]) -> dict[str, str]:
+    ours = {"spark.jars": ",".join(str(jar) for jar in jars)} if jars else {}
+    if "//127.0.0.1:" in master or "//localhost:" in master:
+        ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return ours
 
 
 def cores(master: str) -> int:
@@ -119,9 +128,23 @@ def session(
             raise PenstockError(
                 f"Spark did not start with master {master!r}: {_first_line(error)}; see {log}"
             ) from error
+    _silence_python_log()
     if not is_local(master) and "spark.sql.shuffle.partitions" not in (asked or {}):
-        spark.conf.set("spark.sql.shuffle.partitions", str(max(2, spark.sparkContext.defaultParallelism)))
+        spark.conf.set("spark.sql.shuffle.partitions", str(_cluster_cores(spark)))
     return spark
+
+
+def _cluster_cores(spark: SparkSession) -> int:
+    # Executors register one after the other; a first small job begins when enough of them are there.
+    spark.sparkContext.parallelize(range(2), 2).count()
+    return max(2, spark.sparkContext.defaultParallelism)
+
+
+def _silence_python_log() -> None:
+    # PySpark logs each refused query as a line of JSON on standard error; we say it in a sentence.
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 
 @contextmanager

@@ -49,6 +49,8 @@ class PythonStep(StepOptions):
         if self.call is not None:
             given: Callable[..., Any] = self.call
             return given
+        from pyspark import cloudpickle
+
         module_name, _, name = self.function.partition(":")
         try:
             module = importlib.import_module(module_name)
@@ -58,6 +60,8 @@ class PythonStep(StepOptions):
             raise BuildError(f"{module_name!r} imports {error.name!r}, which is not installed") from error
         except Exception as error:
             raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
+        # By value: a worker that imported the module would run its decorators, and `udf("string")` needs a session.
+        cloudpickle.register_pickle_by_value(module)
         found = getattr(module, name, None)
         if not callable(found):
             raise BuildError(f"{module_name!r} has no function {name!r}")

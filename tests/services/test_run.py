@@ -1,0 +1,221 @@
+"""penstock run: how it ends, what it says, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.services.command import penstock, started, until
+
+NUMBERS = """
+    name: numbers
+    sources: {ticks: {rate: {rows_per_second: 50}}}
+    sinks: {screen: {from: ticks, console: {rows: 1}}}
+"""
+
+
+def write(folder: Path, text: str, file: str = "pipeline.yaml") -> Path:
+    path = folder / file
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals):
+    file = write(tmp_path, NUMBERS)
+    with started("run", file, folder=tmp_path) as run:
+        until(lambda: "batch" in run.said or run.process.poll() is not None, f"a batch\n{run.said}")
+        children = psutil.Process(run.process.pid).children(recursive=True)
+
+        run.process.send_signal(number)
+
+        assert run.process.wait(60) == 0, run.said
+        assert re.search(r"screen: [\d,]+ rows in \d+ batch", run.said), run.said
+        assert "Traceback" not in run.said
+        until(lambda: not any(child.is_running() for child in children), "the JVM to end")
+
+
+def test_several_sinks_are_several_queries_and_one_that_fails_ends_the_run(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"a": 1}\n{"a": "one"}\n')
+    file = write(
+        tmp_path,
+        """
+        name: two
+        sources:
+          ticks: {rate: {}}
+          rows: {files: {path: in, format: json, schema: a int}}
+        sinks:
+          steady: {from: ticks, memory: {}}
+          weak: {from: rows, memory: {}}
+        """,
+    )
+
+    ran = penstock("run", file, folder=tmp_path)
+
+    assert ran.returncode == 1
+    assert f"{file}:8: sink 'weak': source 'rows': a record of file:{tmp_path}/in/1.json is not json" in ran.stderr
+    assert '{"a": "one"}' in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "java" not in ran.stderr
+
+
+def test_every_batch_is_in_the_event_log(tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_text("one\ntwo\n")
+    file = write(
+        tmp_path,
+        """
+        name: lines
+        sources: {rows: {files: {path: in}}}
+        sinks: {kept: {from: rows, files: {path: out, format: text}}}
+        """,
+    )
+
+    ran = penstock("run", file, "--once", folder=tmp_path)
+
+    assert ran.returncode == 0, ran.stderr
+    logs = list((tmp_path / ".penstock" / "lines" / "events").glob("*.jsonl"))
+    events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    assert [event["what"] for event in events if event["what"] != "batch"] == ["started", "stopped"]
+    assert sum(event["progress"]["numInputRows"] for event in events if event["what"] == "batch") == 2
+
+
+def test_verbose_shows_the_traceback(tmp_path: Path):
+    file = write(tmp_path, NUMBERS.replace("from: ticks", "from: none"))
+
+    ran = penstock("run", file, "-v", folder=tmp_path)
+
+    assert ran.returncode == 1
+    assert "Traceback" in ran.stderr
+
+
+BAD = {
+    "a missing file": (None, "pipeline.yaml:1: there is no such file"),
+    "broken YAML": ("name: x\nsources: {a: [1, 2}\n", "pipeline.yaml:2: not YAML"),
+    "a SQL error": (
+        """
+        name: bad
+        sources: {ticks: {rate: {}}}
+        steps:
+          wrong: |
+            SELECT value,
+                   vlaue
+            FROM ticks
+        sinks: {screen: {from: wrong, console: {}}}
+        """,
+        "pipeline.yaml:7: step 'wrong': [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter "
+        "with name `vlaue` cannot be resolved. Did you mean one of the following? [`value`, `timestamp`].",
+    ),
+    "a Python step that raises on import": (
+        """
+        name: bad
+        sources: {ticks: {rate: {}}}
+        steps: {wrong: {python: "broken:step", reads: [ticks]}}
+        sinks: {screen: {from: wrong, console: {}}}
+        """,
+        "pipeline.yaml:4: step 'wrong': importing 'broken' raised ZeroDivisionError: division by zero",
+    ),
+    "a broker that is down": (
+        """
+        name: bad
+        sources: {a: {kafka: {servers: "127.0.0.1:1", topics: [t]}}}
+        sinks: {screen: {from: a, console: {}}}
+        """,
+        "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s; start it "
+        "(penstock dev up kafka runs one here) or correct 'servers'",
+    ),
+    "a wrong port": (
+        """
+        name: bad
+        sources: {a: {socket: {port: 1}}}
+        sinks: {screen: {from: a, console: {}}}
+        """,
+        "pipeline.yaml:3: source 'a': nothing listens at 127.0.0.1:1; start the server first",
+    ),
+    "an unwritable checkpoint": (
+        """
+        name: bad
+        storage: file-in-the-way
+        sources: {ticks: {rate: {}}}
+        sinks: {screen: {from: ticks, console: {}}}
+        """,
+        "/file-in-the-way/bad: Not a directory; make that folder writable or set 'storage' to another place",
+    ),
+    "a folder that is not there": (
+        """
+        name: bad
+        sources: {a: {files: {path: nowhere}}}
+        sinks: {screen: {from: a, console: {}}}
+        """,
+        "pipeline.yaml:3: source 'a': [PATH_NOT_FOUND] Path does not exist:",
+    ),
+    "a cluster without shared storage": (
+        """
+        name: bad
+        spark: {master: "spark://127.0.0.1:1"}
+        sources: {ticks: {rate: {}}}
+        sinks: {screen: {from: ticks, console: {}}}
+        """,
+        "storage",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_clear_sentence(tmp_path: Path, case: str):
+    text, expected = BAD[case]
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "file-in-the-way").write_text("")
+    if text is not None:
+        write(tmp_path, text)
+
+    ran = penstock("run", "pipeline.yaml", "--once", "--wait", "1", folder=tmp_path)
+
+    assert ran.returncode == 1, ran.stderr
+    assert expected in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "\tat " not in ran.stderr
+
+
+def test_a_missing_topic_is_named_with_those_that_are_there(broker: str, topic: str, tmp_path: Path):
+    write(
+        tmp_path,
+        f"""
+        name: bad
+        sources: {{a: {{kafka: {{servers: "{broker}", topics: [nowhere]}}}}}}
+        sinks: {{screen: {{from: a, console: {{}}}}}}
+        """,
+    )
+
+    ran = penstock("run", "pipeline.yaml", folder=tmp_path)
+
+    assert ran.returncode == 1
+    assert f"pipeline.yaml:3: source 'a': Kafka at {broker} has no topic 'nowhere'; create it first" in ran.stderr
+    assert topic in ran.stderr
+
+
+def test_a_wrong_option_is_the_calls_fault(tmp_path: Path):
+    ran = penstock("run", "--onec", folder=tmp_path)
+
+    assert ran.returncode == 2
+    assert "--once" in ran.stderr
+
+
+def test_a_new_project_passes_check_and_runs_with_no_service(tmp_path: Path):
+    made = penstock("init", "demo", folder=tmp_path)
+    checked = penstock("check", folder=tmp_path / "demo")
+    ran = penstock("run", "--once", folder=tmp_path / "demo")
+    again = penstock("init", "demo", folder=tmp_path)
+
+    assert made.returncode == 0, made.stderr
+    assert checked.stdout == "demo: 1 source, 2 steps, 1 sink: no errors found\n"
+    assert ran.returncode == 0, ran.stderr
+    assert "|start|end|sensor|average|readings|" in ran.stdout
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
