@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock import jars
@@ -40,3 +44,56 @@ def topics(broker: str) -> dict[str, str]:
     for made in admin.create_topics([NewTopic(name, 2, 1) for name in names.values()]).values():
         made.result(timeout=30)
     return names
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """Records in and out of a real broker, with Kafka's own client."""
+
+    address: str
+
+    def create(self, partitions: int = 2, prefix: str = "topic") -> str:
+        """The name of a fresh topic."""
+        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for made in admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)]).values():
+            made.result(timeout=30)
+        return name
+
+    def send(self, topic: str, *values: str | bytes | None, partition: int = 0, **more: Any) -> None:
+        """Write records to one partition; `key`, `timestamp` and `headers` are the same for all of them."""
+        producer = Producer({"bootstrap.servers": self.address})
+        for value in values:
+            producer.produce(topic, value, partition=partition, **more)
+        assert producer.flush(30) == 0
+
+    def read(self, topic: str, count: int, patience_seconds: float = 60) -> list[Message]:
+        """So many records of a topic, in the order of partitions and offsets; an error if they do not come."""
+        consumer = Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        found: list[Message] = []
+        deadline = monotonic() + patience_seconds
+        try:
+            while len(found) < count:
+                assert monotonic() < deadline, f"{len(found)} of {count} records came"
+                found += consumer.consume(count - len(found), timeout=1)
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    def values(self, topic: str, count: int) -> list[str]:
+        """The values of so many records, sorted."""
+        return sorted(message.value().decode() for message in self.read(topic, count))
+
+    def forget(self, topic: str, partition: int, before: int) -> None:
+        """Delete the records of a partition before an offset."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+        for done in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+            done.result(timeout=30)
+
+
+@pytest.fixture
+def kafka(broker: str) -> Kafka:
+    """The shared broker."""
+    return Kafka(broker)

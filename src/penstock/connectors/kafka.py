@@ -61,7 +61,7 @@ class KafkaSource(_Kafka, SourceOptions):
         description="Where a new query begins: earliest, latest, a time, or {topic: {partition: offset}}.",
     )
     end: Position | None = Field(
-        default=None, description="Records from here on are left out: latest, a time, or {topic: {partition: offset}}."
+        default=None, description="Records from here on are left out: a time, or {topic: {partition: offset}}."
     )
     records_per_trigger: int | None = Field(default=None, ge=1, description="Most records in one batch.")
     min_partitions: int | None = Field(default=None, ge=1, description="Read in at least this many Spark partitions.")
@@ -85,8 +85,9 @@ class KafkaSource(_Kafka, SourceOptions):
         if len(given) != 1:
             found = " and ".join(given) or "none of them"
             raise ValueError(f"give one of 'topics', 'pattern' and 'partitions'; found {found}")
-        if self.end == "earliest":
-            raise ValueError("'end: earliest' would read nothing; use latest, a time or offsets")
+        if self.end in ("earliest", "latest"):
+            fix = "to read what is there and end, set 'trigger: available-now' on the sink"
+            raise ValueError(f"'end' is a time or offsets, not {self.end}; {fix}")
         return self
 
     def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
@@ -139,8 +140,6 @@ class KafkaSource(_Kafka, SourceOptions):
         # Spark bounds only batch reads; on a stream the records past the end are left out instead.
         from pyspark.sql import functions as F  # noqa: N812
 
-        if self.end == "latest":
-            return rows
         if isinstance(self.end, str):
             return rows.where(F.col("timestamp") < F.timestamp_millis(F.lit(_milliseconds(self.end))))
         kept = F.lit(False)

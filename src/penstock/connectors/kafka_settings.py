@@ -46,7 +46,7 @@ _OURS = {
 def refuse_forbidden(options: dict[str, Any]) -> dict[str, Any]:
     """The options, unless one of them is Spark's own business or has a name of its own here."""
     for name in options:
-        bare = name.removeprefix("kafka.")
+        bare = name.lower().removeprefix("kafka.")
         if bare in _FORBIDDEN:
             raise ValueError(f"Spark does not allow {bare!r}; {_FORBIDDEN[bare]}")
         if name.lower() in _OURS:

@@ -101,7 +101,7 @@ class Part:
         raw = quoted(self.column)
         if self.decode.format == "avro":
             return F.concat(F.lit("0x"), F.hex(F.substring(raw, 1, _SHOWN_CHARACTERS // 4)))
-        return short(F.decode(raw.cast("binary"), "UTF-8") if self.decode.format == "string" else self._text())
+        return short(F.make_valid_utf8(self._text()))
 
     def _text(self) -> Column:
         return quoted(self.column).cast("string")

@@ -60,7 +60,7 @@ class Storage:
             with fsspec.open(url, "r") as file:
                 found: dict[str, Any] = json.load(file)
                 return found
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             raise StorageError(f"cannot read {url}: {error}; check the storage") from error

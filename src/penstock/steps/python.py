@@ -61,7 +61,7 @@ class PythonStep(StepOptions):
         except Exception as error:
             raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
         # By value: a worker that imported the module would run its decorators, and `udf("string")` needs a session.
-        cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
         found = getattr(module, name, None)
         if not callable(found):
             raise BuildError(f"{module_name!r} has no function {name!r}")
