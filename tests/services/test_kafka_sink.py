@@ -180,7 +180,9 @@ def test_a_bad_record_ends_a_fast_query_too(project, kafka, topic, refusal, trig
 def test_a_missing_topic_is_named(words, kafka, refusal):
     said = refusal(words.run, copied(kafka, "topic: nope"))
 
-    assert said.startswith(f"{words.folder}/pipeline.yaml:8: sink 'out': Kafka at {kafka.address} has no topic 'nope'; ")
+    assert said.startswith(
+        f"{words.folder}/pipeline.yaml:8: sink 'out': Kafka at {kafka.address} has no topic 'nope'; "
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,10 @@ def test_a_missing_topic_is_named(words, kafka, refusal):
         ("topic: t, topic_column: c", "give one of 'topic' and 'topic_column'"),
         ("key: c", "give one of 'topic' and 'topic_column'"),
         ("topic: t, avro_schema: '{}'", "'avro_schema' needs 'value: avro'"),
-        ("topic: t, options: {kafka.key.serializer: x}", "Spark does not allow 'key.serializer'; use 'key' on the sink"),
+        (
+            "topic: t, options: {kafka.key.serializer: x}",
+            "Spark does not allow 'key.serializer'; use 'key' on the sink",
+        ),
         ("topic: t, options: {kafka.value.serializer: x}", "Spark does not allow 'value.serializer'"),
         ("topic: t, options: {topic: u}", "'topic' has a name here; use 'topic'"),
     ],

@@ -321,7 +321,12 @@ JSON = "json: id int NOT NULL, name string, x double, xs array<float>"
 
 
 def test_what_is_not_json_of_the_schema_is_left_out_and_counted(reading):
-    good = [b'{"id": 1, "name": "a\\u0000b"}', b'{"id": 2, "x": "Infinity"}', b' {"id": 3} \n', b'{"id": 4, "x": 1e308}']
+    good = [
+        b'{"id": 1, "name": "a\\u0000b"}',
+        b'{"id": 2, "x": "Infinity"}',
+        b' {"id": 3} \n',
+        b'{"id": 4, "x": 1e308}',
+    ]
     reading.send(*good, *BAD_JSON.values())
 
     run = reading.run(and_(JSON, "bad_records: drop"), select="id")
@@ -429,7 +434,9 @@ def test_records_that_are_gone_end_the_run_or_are_skipped(reading, refusal, kafk
     said = refusal(reading.run, TEXT, start)
     assert "\n" not in said
 
-    reading.project.run(reading.text(TEXT, start + ", on_data_loss: skip", select="value").replace("name: p", "name: q"))
+    reading.project.run(
+        reading.text(TEXT, start + ", on_data_loss: skip", select="value").replace("name: p", "name: q")
+    )
     assert reading.rows == ["c"]
 
 

@@ -185,7 +185,9 @@ def test_files_of_another_type_than_declared_end_the_run_in_one_readable_line(pr
 def test_metadata_tells_the_file_of_each_row(project):
     project.put("input/a.json", '{"id": 1}\n')
 
-    project.run(source('format: json, schema: "id int"').replace("}\n    sinks", "}\n        metadata: true\n    sinks"))
+    project.run(
+        source('format: json, schema: "id int"').replace("}\n    sinks", "}\n        metadata: true\n    sinks")
+    )
 
     ((number, record),) = project.rows("out")
     assert (number, record["file_name"]) == (1, "a.json")

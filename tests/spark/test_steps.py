@@ -152,7 +152,9 @@ def test_a_function_beside_the_file_makes_rows_and_its_udf_runs_in_workers(lines
 
 def test_a_function_takes_the_streams_that_it_reads_in_that_order(lines):
     lines.put("other/b.txt", "four\n")
-    lines.put("beside_order.py", "def step(first, second):\n    return first.selectExpr(\"'first' AS n\").union(second)\n")
+    lines.put(
+        "beside_order.py", "def step(first, second):\n    return first.selectExpr(\"'first' AS n\").union(second)\n"
+    )
 
     lines.run("""
         name: p

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _NOISE = re.compile(r"\s*SQLSTATE: \w+|\[id = [^\]]*\]|\s+at [\w.$/<>]+\([^)]*\)$", re.MULTILINE)
-_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] (.+)")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9]*_[A-Z0-9_.]+)\] ")
 _WRAPPERS = (
     "STREAM_FAILED",
     "USER_RAISED_EXCEPTION",
@@ -27,10 +27,9 @@ def sentence(error: BaseException | str) -> str:
         return _one_line(text.split("[USER_RAISED_EXCEPTION]", 1)[1])
     if "Traceback (most recent call last)" in text:
         return _python(text)
-    conditions = [match for match in _CLASS.finditer(text) if match.group(1) not in _WRAPPERS]
+    conditions = [match for match in _CONDITION.finditer(text) if match.group(1) not in _WRAPPERS]
     if conditions:
-        found = conditions[-1]
-        return _one_line(f"[{found.group(1)}] {found.group(2)}")
+        return _one_line(text[conditions[-1].start() :])
     caused = _CAUSED.findall(text)
     if caused:
         return _one_line(caused[-1][1])
@@ -39,7 +38,7 @@ def sentence(error: BaseException | str) -> str:
 
 def condition(error: BaseException | str) -> str:
     """Spark's name for the innermost error, like `UNRESOLVED_COLUMN.WITH_SUGGESTION`; empty if it has none."""
-    names = [match.group(1) for match in _CLASS.finditer(str(error))]
+    names = [match.group(1) for match in _CONDITION.finditer(str(error))]
     inner = [name for name in names if name not in _WRAPPERS] or [name for name in names if name != "STREAM_FAILED"]
     return inner[-1] if inner else ""
 

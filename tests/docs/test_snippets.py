@@ -1,0 +1,71 @@
+"""Every block of YAML and Python in the docs is right, and every file that the docs name exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.checks import check
+from penstock.load import load
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")]
+)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        texts = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        found += [(f"{page.relative_to(ROOT)}[{number}]", text) for number, text in enumerate(texts)]
+    return found
+
+
+@pytest.mark.parametrize(("where", "text"), blocks("yaml"), ids=[where for where, _ in blocks("yaml")])
+def test_a_yaml_block_is_a_pipeline_without_errors(where: str, text: str, tmp_path: Path):
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text)
+
+    found = check(load(file))
+
+    assert [str(finding) for finding in found if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize(("where", "text"), blocks("python"), ids=[where for where, _ in blocks("python")])
+def test_a_python_block_builds_a_pipeline_without_errors(where: str, text: str, tmp_path: Path):
+    file = tmp_path / "pipeline.py"
+    file.write_text(text)
+
+    found = check(load(file))
+
+    assert [str(finding) for finding in found if finding.severity == "error"] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_to_a_file_leads_somewhere(page: Path):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_command_that_the_docs_name_exists():
+    from penstock.cli import VERBS
+
+    named = {
+        verb for page in PAGES for verb in re.findall(r"^(?:`|\| `)?penstock ([a-z]+)", page.read_text(), re.MULTILINE)
+    }
+
+    assert named
+    assert named <= set(VERBS)
+
+
+def test_every_example_has_a_readme_and_no_errors():
+    folders = [path for path in (ROOT / "examples").iterdir() if path.is_dir()]
+
+    for folder in folders:
+        assert (folder / "README.md").exists()
+        for file in folder.glob("*.yaml"):
+            assert [str(each) for each in check(load(file)) if each.severity == "error"] == []
