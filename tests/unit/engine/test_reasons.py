@@ -12,8 +12,8 @@ CASES = {
     ),
     "our own words from inside a task": (
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: Task 0 "
-        "in stage 1.0: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] source 'a': the record at topic t "
-        "is not json; correct it SQLSTATE: P0001\n\tat org.apache.spark.sql.Errors.raise(Errors.scala:3)\n",
+        "in stage 1.0: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] source 'a': the record at "
+        "topic t is not json; correct it SQLSTATE: P0001\n\tat org.apache.spark.sql.Errors.raise(Errors.scala:3)\n",
         "source 'a': the record at topic t is not json; correct it",
     ),
     "a Python function": (

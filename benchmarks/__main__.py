@@ -1,0 +1,170 @@
+"""make bench: Penstock beside hand-written Spark, alternating, in one run; ratios of medians."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from penstock import jars
+from penstock.connectors.kafka import create_topics
+from penstock.engine.archive import archive_file, make_archive
+from penstock.feeds import FEEDS
+from penstock.feeds.kafka import send
+from penstock.services import KafkaBroker
+from penstock.services.kafka import free_port
+
+HERE = Path(__file__).parent
+RECORDS = int(os.environ.get("BENCH_RECORDS", "1000000"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+
+
+@dataclass
+class Runs:
+    """What was measured of one contestant."""
+
+    whole: list[float] = field(default_factory=list)
+    query: list[float] = field(default_factory=list)
+    megabytes: list[float] = field(default_factory=list)
+
+    def median(self, what: str) -> float:
+        """The middle of what was measured."""
+        return statistics.median(getattr(self, what))
+
+
+def main() -> None:
+    """Every benchmark."""
+    failures = [*check_is_instant(), *catch_up()]
+    for failure in failures:
+        print(f"MISSED {failure}")
+    sys.exit(bool(failures))
+
+
+def check_is_instant() -> list[str]:
+    """penstock check examples/trades."""
+    seconds = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "penstock", "check", "examples/trades"], check=True, capture_output=True)
+        seconds.append(time.perf_counter() - began)
+    middle = statistics.median(seconds)
+    print(f"check: {middle:.2f} s (under 0.5 s is wanted)")
+    return [f"check took {middle:.2f} s"] if middle >= 0.5 else []
+
+
+def catch_up() -> list[str]:
+    """A backlog of trades from Kafka, summed in windows, to Kafka."""
+    if not archive_file().exists():
+        make_archive()
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        broker = KafkaBroker(Path(folder) / "kafka", jars.paths(["broker"]), free_port())
+        servers = broker.up(lambda _: None)
+        try:
+            return _catch_up(servers, Path(folder))
+        finally:
+            broker.down()
+
+
+def _catch_up(servers: str, folder: Path) -> list[str]:
+    create_topics(servers, ("trades", "trade-totals"))
+    some = list(itertools.islice(FEEDS["trades"](1), min(RECORDS, 200_000)))
+    send(servers, "trades", itertools.islice(itertools.cycle(some), RECORDS))
+    print(f"catch-up: {RECORDS:,} records, {ROUNDS} rounds, alternating, each in a process of its own")
+    contestants = {"penstock": _penstock, "hand-tuned": _hand_tuned, "tutorial": _tutorial}
+    runs = {name: Runs() for name in contestants}
+    for number in range(ROUNDS):
+        # Another order each round: whoever comes first finds a colder machine.
+        names = list(contestants)[number % 3 :] + list(contestants)[: number % 3]
+        for name in names:
+            place = folder / f"{name}-{number}"
+            place.mkdir()
+            contestants[name](servers, place, runs[name])
+            shutil.rmtree(place)
+    for name, run in runs.items():
+        rate, whole = RECORDS / run.median("query"), RECORDS / run.median("whole")
+        memory = run.median("megabytes")
+        print(f"  {name:<11} {rate:>9,.0f} records/s  {whole:>9,.0f} with start-up  {memory:>6,.0f} MB at most")
+    return _verdicts(runs)
+
+
+def _verdicts(runs: dict[str, Runs]) -> list[str]:
+    def pairs(what: str, other: str) -> float:
+        # Rounds are pairs made minutes apart: their ratios drift less than the times do.
+        ours, theirs = getattr(runs["penstock"], what), getattr(runs[other], what)
+        return statistics.median(their / our for our, their in zip(ours, theirs, strict=True))
+
+    against_tuned, against_tutorial = pairs("query", "hand-tuned"), pairs("query", "tutorial")
+    whole = pairs("whole", "hand-tuned")
+    memory = runs["penstock"].median("megabytes") / runs["hand-tuned"].median("megabytes")
+    print(f"  throughput against hand-tuned: {against_tuned:.2f} (0.97 is wanted); with start-up {whole:.2f}")
+    print(f"  throughput against tutorial:   {against_tutorial:.2f} (1.5 is wanted)")
+    print(f"  memory against hand-tuned:     {memory:.2f} (1.05 at most is wanted)")
+    wanted = [
+        (against_tuned >= 0.97, f"throughput is {against_tuned:.2f} of the hand-tuned script's"),
+        (against_tutorial >= 1.5, f"throughput is {against_tutorial:.2f} of the tutorial's"),
+        (memory <= 1.05, f"memory is {memory:.2f} of the hand-tuned script's"),
+    ]
+    return [text for good, text in wanted if not good]
+
+
+def _penstock(servers: str, place: Path, runs: Runs) -> None:
+    shutil.copy("examples/trades/trades.yaml", place)
+    command = [sys.executable, "-m", "penstock", "run", str(place / "trades.yaml"), "--once"]
+    said = _measure(command, runs, {"KAFKA_SERVERS": servers})
+    runs.query.append(sum(float(seconds) for seconds in re.findall(r"rows/s, ([\d.]+) s", said)))
+
+
+def _hand_tuned(servers: str, place: Path, runs: Runs) -> None:
+    command = [sys.executable, str(HERE / "hand_tuned.py"), servers, "trades", "trade-totals", str(place / "ck")]
+    said = _measure([*command, _jars(), str(archive_file())], runs)
+    runs.query.append(float(said.split()[-1]))
+
+
+def _tutorial(servers: str, place: Path, runs: Runs) -> None:
+    command = [sys.executable, str(HERE / "tutorial.py"), servers, "trades", "trade-totals", str(place / "ck"), _jars()]
+    said = _measure(command, runs)
+    runs.query.append(float(said.split()[-1]))
+
+
+def _jars() -> str:
+    return ",".join(str(path) for path in jars.paths(["kafka"]))
+
+
+def _measure(command: list[str], runs: Runs, environment: dict[str, str] | None = None) -> str:
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=out, stderr=errors, env={**os.environ, **(environment or {})})
+        most = 0
+        while process.poll() is None:
+            most = max(most, _memory(process.pid))
+            time.sleep(0.1)
+        runs.whole.append(time.perf_counter() - began)
+        runs.megabytes.append(most / 1e6)
+        out.seek(0)
+        errors.seek(0)
+        said = out.read() + errors.read() if "penstock" in command else out.read()
+        if process.returncode:
+            sys.exit(f"{' '.join(command)} failed:\n{said}{errors.read()}")
+        return said
+
+
+def _memory(pid: int) -> int:
+    try:
+        process = psutil.Process(pid)
+        return sum(each.memory_info().rss for each in [process, *process.children(recursive=True)])
+    except psutil.NoSuchProcess:
+        return 0
+
+
+if __name__ == "__main__":
+    main()
