@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.engine.decode import decoded
@@ -13,12 +14,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def build(pipeline: Pipeline, spark: SparkSession) -> dict[str, DataFrame]:
-    """Every source and step as a streaming DataFrame, by name."""
+Read = Callable[[Source, "SparkSession"], "DataFrame"]
+
+
+def from_connector(source: Source, spark: SparkSession) -> DataFrame:
+    """The rows of a source as its connector reads them."""
+    return source.connector.read(spark)
+
+
+def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) -> dict[str, DataFrame]:
+    """Every source and step as a streaming DataFrame, by name; a test hands in its own way to read."""
     _send_python_files(pipeline, spark)
     streams: dict[str, DataFrame] = {}
     for source in pipeline.sources:
-        streams[source.name] = _read(pipeline, source, spark)
+        streams[source.name] = _read(pipeline, source, spark, read)
     for step in in_order(pipeline):
         streams[step.name] = _transform(step, streams, spark)
     return streams
@@ -39,9 +48,9 @@ def in_order(pipeline: Pipeline) -> list[Step]:
     return ordered
 
 
-def _read(pipeline: Pipeline, source: Source, spark: SparkSession) -> DataFrame:
+def _read(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -> DataFrame:
     try:
-        raw = source.connector.read(spark)
+        raw = read(source, spark)
         rows = decoded(source, raw, counted=_can_count(pipeline, source))
         if source.watermark is None:
             return rows

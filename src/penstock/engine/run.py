@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.build import build, refused
+from penstock.engine.build import Read, build, from_connector, refused
 from penstock.engine.reasons import condition, sentence
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 _ONCE = Trigger("available-now")
 
+Write = Callable[[Sink, "DataFrame"], "DataStreamWriter"]
+
+
+def to_connector(sink: Sink, rows: DataFrame) -> DataStreamWriter:
+    """The writer of a sink as its connector makes it."""
+    return sink.connector.write(rows)
+
 
 def start(
     pipeline: Pipeline,
@@ -26,28 +33,37 @@ def start(
     *,
     once: bool = False,
     storage: Storage | None = None,
+    read: Read = from_connector,
+    write: Write = to_connector,
 ) -> list[StreamingQuery]:
     """Build the pipeline and start one query per sink; with `once` each ends when it has read what is there."""
-    streams = build(pipeline, spark)
+    streams = build(pipeline, spark, read)
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
     queries: list[StreamingQuery] = []
     try:
         for sink in pipeline.sinks:
-            queries.append(_start(sink, streams[sink.reads], place.checkpoint(sink.name), once=once))
+            writer = _written(sink, streams[sink.reads], write)
+            queries.append(_start(sink, writer, place.checkpoint(sink.name), once=once))
     except BaseException:
         stop(queries)
         raise
     return queries
 
 
-def _start(sink: Sink, rows: DataFrame, checkpoint: str, *, once: bool) -> StreamingQuery:
+def _written(sink: Sink, rows: DataFrame, write: Write) -> DataStreamWriter:
     try:
-        writer = sink.connector.write(rows).outputMode(sink.mode).queryName(sink.name)
-        writer = writer.option("checkpointLocation", checkpoint)
-        return _triggered(writer, _ONCE if once else sink.trigger).start()
+        return write(sink, rows)
     except PenstockError:
         raise
+    except Exception as error:
+        raise refused("sink", sink, error) from error
+
+
+def _start(sink: Sink, writer: DataStreamWriter, checkpoint: str, *, once: bool) -> StreamingQuery:
+    try:
+        writer = writer.outputMode(sink.mode).queryName(sink.name).option("checkpointLocation", checkpoint)
+        return _triggered(writer, _ONCE if once else sink.trigger).start()
     except Exception as error:
         raise refused("sink", sink, error) from error
 
