@@ -313,11 +313,15 @@ BAD_JSON = {
     "an array": b'[{"id": 1}]',
     "null": b"null",
     "a second record": b'{"id": 1}{"id": 2}',
+    "a second record on a line of its own": b'{"id": 1}\n{"id": 2}\n',
     "something after it": b'{"id": 1} tail',
+    "a comma after it": b'{"id": 1},',
+    "a decimal of a billion digits": b'{"id": 1, "m": 1e1000000000}',
+    "a decimal of a billion places, in quotes": b'{"id": 1, "m": "1e-1000000000"}',
     "a required field missing": b'{"name": "a"}',
     "a required field null": b'{"id": null}',
 }
-JSON = "json: id int NOT NULL, name string, x double, xs array<float>"
+JSON = "json: id int NOT NULL, name string, x double, xs array<float>, m decimal(10,2)"
 
 
 def test_what_is_not_json_of_the_schema_is_left_out_and_counted(reading):
@@ -327,11 +331,12 @@ def test_what_is_not_json_of_the_schema_is_left_out_and_counted(reading):
         b' {"id": 3} \n',
         b'{"id": 4, "x": 1e308}',
     ]
+    good += [b'{"id": 5, "name": "}{ \\"} {"}', b'{"id": 6, "m": 1e3, "name": "1e12"}']
     reading.send(*good, *BAD_JSON.values())
 
     run = reading.run(and_(JSON, "bad_records: drop"), select="id")
 
-    assert reading.rows == [1, 2, 3, 4]
+    assert reading.rows == [1, 2, 3, 4, 5, 6]
     assert run.bad == {"rows": len(BAD_JSON)}
 
 

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 STRUCTURED = ("json", "csv", "avro")
 _RECORD = "record"
 _SHOWN_CHARACTERS = 200
+_VAST = r"(?:^|[^0-9A-Za-z_])-?[0-9.]+[eE][+-]?[0-9]{4,}"
+_STRING = r'"(?:\\.|[^"\\])*"'
 
 
 @dataclass(frozen=True)
 class Part:
     """A column of bytes or text, and how it becomes fields or text.
 
-    JSON and Avro are decoded one level down, as the field `record` of a wrapper. For Avro that tells a bad record (no
-    `record`) from one whose fields are all null. For JSON the text must end where the wrapper does: Spark itself stops
-    reading after the first object, and `{"a": 1}{"a": 2}` would lose the second without a word.
+    Avro is decoded one level down, as the field `record` of a wrapper: that tells a bad record, which has no `record`,
+    from one whose fields are all null.
     """
 
     column: str
@@ -51,22 +52,23 @@ class Part:
         if how.format == "avro":
             return self._avro().alias(self.struct)
         text = self._text()
+        if how.format == "string":
+            return text.alias(self.struct)
+        if "decimal" in how.schema.lower():
+            # Spark writes out every digit of 1e1000000000 before it finds that no decimal can hold it.
+            text = F.when(~text.rlike(_VAST), text)
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **how.options}
         if how.format == "json":
-            wrapped = F.concat(F.lit(f'{{"{_RECORD}":'), text, F.lit("}"))
-            return F.from_json(wrapped, _wrapper(how.schema), options).alias(self.struct)
-        if how.format == "csv":
-            # Without NOT NULL: whether a required field is there is our check, one record at a time.
-            fields = (f"{escaped(field.name)} {field.dataType.simpleString()}" for field in declared(how.schema))
-            return F.from_csv(text, f"{', '.join(fields)}, {CORRUPT} string", options).alias(self.struct)
-        return text.alias(self.struct)
+            return F.from_json(text, _with_corrupt(how.schema), options).alias(self.struct)
+        fields = (f"{escaped(field.name)} {field.dataType.simpleString()}" for field in _with_corrupt(how.schema))
+        return F.from_csv(text, ", ".join(fields), options).alias(self.struct)
 
     def record(self, rows: DataFrame) -> Column:
         """The struct of the declared fields."""
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import StructType
 
-        if self.decode.format == "csv":
+        if self.decode.format != "avro":
             return F.col(self.struct)
         inner = F.col(self.struct)[_RECORD]
         return inner if isinstance(self._type(rows), StructType) else F.struct(inner.alias("value"))
@@ -108,7 +110,7 @@ class Part:
 
     def _type(self, rows: DataFrame) -> Any:
         outer: Any = rows.schema[self.struct].dataType
-        return outer if self.decode.format == "csv" else outer[_RECORD].dataType
+        return outer[_RECORD].dataType if self.decode.format == "avro" else outer
 
     def _avro(self) -> Column:
         from pyspark.sql import functions as F  # noqa: N812
@@ -139,7 +141,7 @@ class Part:
         # Spark gives Infinity for 1e400; only a text that says so may have it.
         endless = _endless(record, self._type(rows))
         reasons += [endless & ~text.rlike("(?i)inf")] if endless is not None else []
-        return [*reasons, F.trim(text) == ""] if self.decode.format == "csv" else reasons
+        return [*reasons, F.trim(text) == ""] if self.decode.format == "csv" else [*reasons, *_goes_on(text)]
 
 
 def declared(ddl: str) -> Any:
@@ -168,12 +170,22 @@ def short(text: Column) -> Column:
     return F.regexp_replace(F.substring(text, 1, _SHOWN_CHARACTERS), r"\p{Cntrl}+", " ")
 
 
-def _wrapper(ddl: str) -> Any:
+def _goes_on(text: Column) -> list[Column]:
+    """Whether something follows a JSON object: Spark reads the first one, and what comes after it would be lost."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ends = text.endswith("}") | F.rtrim(text, F.lit(" \t\r\n")).endswith("}")
+    # Two cheap looks come first, each a scan of the text; only outside of strings is it a second object.
+    perhaps = text.contains("}{") | text.contains("}\n{")
+    return [~ends, perhaps & F.regexp_replace(text, _STRING, "").rlike(r"\}\s*\{")]
+
+
+def _with_corrupt(ddl: str) -> Any:
     from pyspark.sql.types import StringType, StructField, StructType
 
     # Without NOT NULL: whether a required field is there is our check, one record at a time.
     fields = [StructField(field.name, field.dataType) for field in declared(ddl)]
-    return StructType([StructField(_RECORD, StructType(fields)), StructField(CORRUPT, StringType())])
+    return StructType([*fields, StructField(CORRUPT, StringType())])
 
 
 def _avro_wrapper(schema: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +9,7 @@ from pydantic import Field, model_validator
 
 from penstock.errors import BuildError
 from penstock.options import Names, StepOptions
+from penstock.steps.named import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,21 +49,7 @@ class PythonStep(StepOptions):
         if self.call is not None:
             given: Callable[..., Any] = self.call
             return given
-        from pyspark import cloudpickle
-
-        module_name, _, name = self.function.partition(":")
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            if error.name == module_name:
-                raise BuildError(f"there is no module {module_name!r}; put {module_name}.py beside the file") from error
-            raise BuildError(f"{module_name!r} imports {error.name!r}, which is not installed") from error
-        except Exception as error:
-            raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
-        # By value: a worker that imported the module would run its decorators, and `udf("string")` needs a session.
-        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        found = getattr(module, name, None)
-        if not callable(found):
-            raise BuildError(f"{module_name!r} has no function {name!r}")
-        function: Callable[..., Any] = found
+        function: Callable[..., Any] = named(self.function)
+        if not callable(function):
+            raise BuildError(f"{self.function} is no function")
         return function

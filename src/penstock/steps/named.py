@@ -1,0 +1,28 @@
+"""Things of the user's Python, by `module:name`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from penstock.errors import BuildError
+
+
+def named(path: str) -> Any:
+    """What `module:name` means; an error in our words if importing it fails."""
+    from pyspark import cloudpickle
+
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name == module_name:
+            raise BuildError(f"there is no module {module_name!r}; put {module_name}.py beside the file") from error
+        raise BuildError(f"{module_name!r} imports {error.name!r}, which is not installed") from error
+    except Exception as error:
+        raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
+    # By value: a worker that imported the module would run its decorators, and `udf("string")` needs a session.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    if not hasattr(module, name):
+        raise BuildError(f"{module_name!r} has no {name!r}")
+    return getattr(module, name)

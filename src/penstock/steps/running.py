@@ -1,0 +1,97 @@
+"""Running totals per key in event order: what SQL cannot do on a stream.
+
+A row waits until the watermark has reached its time, because only then no row before it can come any more:
+
+    time       10:00   10:05   10:10        watermark
+    arrives    B       A       C            behind C by the delay
+    written    A, B in the order of their times, when the watermark has reached them; C waits
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from penstock.options import Names, StepOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ALL = "_all"
+_TOTAL = re.compile(r"(sum|count|min|max)\((\*|\w+)\)")
+
+
+class RunningStep(StepOptions):
+    """Each row with totals over it and all rows before it, by key and event time; rows of one time are one step."""
+
+    kind: ClassVar[str] = "running"
+
+    source: str = Field(alias="from", description="The stream to read; it has a watermark.")
+    by: Names = Field(default=(), description="Columns that totals are kept by; none: one total over everything.")
+    order_by: str = Field(description="The event-time column, the one with the watermark.")
+    totals: dict[str, str] = Field(
+        min_length=1, description="New columns: {name: sum(column)}; also count(*), min and max."
+    )
+
+    @field_validator("totals")
+    @classmethod
+    def _are_known(cls, totals: dict[str, str]) -> dict[str, str]:
+        for name, total in totals.items():
+            if not _TOTAL.fullmatch(total):
+                raise ValueError(f"{name!r} is {total!r}; write sum(column), min(column), max(column) or count(*)")
+        return totals
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The stream that it reads."""
+        return (self.source,)
+
+    def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
+        """The rows with their totals, each written once, when the watermark has reached it."""
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        from pyspark import cloudpickle
+
+        from penstock.steps import running_totals
+        from penstock.steps.running_totals import RunningTotals, TotalOf
+
+        # By value: the executors of a cluster need no Penstock.
+        cloudpickle.register_pickle_by_value(running_totals)  # type: ignore[no-untyped-call]
+
+        rows = streams[self.source]
+        keys = list(self.by)
+        if not keys:
+            rows, keys = rows.withColumn(_ALL, F.lit(0)), [_ALL]
+        totals = tuple(TotalOf(name, *_parsed(total)) for name, total in self.totals.items())
+        added = [
+            StructField(total.name, LongType() if total.function == "count" else _widened(rows, total))
+            for total in totals
+        ]
+        output = StructType([*rows.schema.fields, *added])
+        result = rows.groupBy(*keys).transformWithState(
+            statefulProcessor=RunningTotals(rows.schema, keys, self.order_by, totals, StructType(added)),
+            outputStructType=output,
+            outputMode="append",
+            timeMode="EventTime",
+            eventTimeColumnName=self.order_by,
+        )
+        return result.drop(_ALL)
+
+
+def _parsed(total: str) -> tuple[str, str]:
+    match = _TOTAL.fullmatch(total)
+    assert match is not None
+    return match.group(1), match.group(2)
+
+
+def _widened(rows: DataFrame, total: Any) -> Any:
+    """The type of a total: sums of whole numbers do not overflow where one number does not."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    function = {"sum": F.sum, "min": F.min, "max": F.max}[total.function]
+    return (
+        rows.sparkSession.createDataFrame([], rows.schema).agg(function(total.column).alias("x")).schema["x"].dataType
+    )
