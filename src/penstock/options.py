@@ -69,6 +69,7 @@ class SourceOptions(_Connector):
     replayable: ClassVar[bool] = True
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     value_column: ClassVar[str | None] = None
+    has_keys: ClassVar[bool] = False
     promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
 
     def explain(self, failure: str) -> str | None:  # noqa: ARG002
@@ -86,6 +87,7 @@ class SinkOptions(_Connector):
     modes: ClassVar[frozenset[str]] = frozenset(MODES)
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     promise: ClassVar[str]
+    remembers: ClassVar[bool] = True
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of the rows, not started."""

@@ -15,7 +15,7 @@ from penstock.checks.places import (
     storage_is_no_input,
 )
 from penstock.checks.queries import append_has_watermark, complete_has_aggregation, mode_fits_sink
-from penstock.checks.schemas import decoding_fits_source, schemas_parse, watermark_column_exists
+from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
 from penstock.checks.sources import sources_can_be_read_again
 from penstock.checks.sql import (
     sql_calls_no_java,
@@ -35,6 +35,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     everything_is_read,
     schemas_parse,
     decoding_fits_source,
+    keys_are_there,
     watermark_column_exists,
     sources_can_be_read_again,
     sql_is_one_select,

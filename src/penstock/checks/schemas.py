@@ -38,6 +38,21 @@ def decoding_fits_source(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("decoding-fits-source", at, says, f"take {key!r} out")
 
 
+def keys_are_there(pipeline: Pipeline) -> Iterator[Finding]:
+    """A key is decoded only where records have one, and its column's name is free."""
+    for source in pipeline.sources:
+        taken = {column.name.lower() for column in _value_columns(source)}
+        if source.key is not None and not source.connector.has_keys:
+            says = f"source {source.name!r}: {source.connector.kind} records have no key"
+            yield Finding("keys-are-there", pipeline.where(source, "key"), says, "take 'key' out")
+        elif source.key is not None and "key" in taken:
+            says = f"source {source.name!r} has a field 'key' in its value and a decoded key"
+            yield Finding("keys-are-there", pipeline.where(source, "key"), says, "take one of the two out")
+        if source.metadata and "_record" in taken:
+            says = f"source {source.name!r} has a field '_record' of its own"
+            yield Finding("keys-are-there", pipeline.where(source, "metadata"), says, "take 'metadata' out")
+
+
 def watermark_column_exists(pipeline: Pipeline) -> Iterator[Finding]:
     """A watermark is on a declared column that holds a time."""
     for source in pipeline.sources:
@@ -56,7 +71,7 @@ def watermark_column_exists(pipeline: Pipeline) -> Iterator[Finding]:
 
 def _ddls(source: Source) -> Iterator[tuple[tuple[str, ...], str]]:
     for key, decode in (("value", source.value), ("key", source.key)):
-        if decode is not None and decode.format in ("json", "csv") and not decode.schema.startswith("{"):
+        if decode is not None and decode.format in ("json", "csv"):
             yield (decode.format,) if key == "value" else (key, decode.format), decode.schema
     schema = getattr(source.connector, "schema_", None)
     if schema:
@@ -67,6 +82,10 @@ def _declared(source: Source) -> tuple[Column, ...]:
     # Metadata and a decoded key add columns that only the engine knows.
     if source.metadata or source.key is not None:
         return ()
+    return _value_columns(source)
+
+
+def _value_columns(source: Source) -> tuple[Column, ...]:
     try:
         return next((columns(text) for _, text in _ddls(source)), ())
     except DdlError:

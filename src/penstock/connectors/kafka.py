@@ -49,6 +49,7 @@ class KafkaSource(_Kafka, SourceOptions):
     kind: ClassVar[str] = "kafka"
     triggers = ALL_TRIGGERS
     value_column: ClassVar[str | None] = "value"
+    has_keys: ClassVar[bool] = True
 
     servers: str = Field(min_length=1, description="Comma-separated host:port list, or 'embedded'.")
     topics: Names = Field(default=(), description="Topics to read.")

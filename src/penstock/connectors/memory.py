@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 class MemorySink(SinkOptions):
-    """A table in the driver's memory with the sink's name, queryable by SQL; gone when the run ends."""
+    """A table in the driver's memory with the sink's name, queryable by SQL; the next run begins anew."""
 
     kind: ClassVar[str] = "memory"
     modes: ClassVar[frozenset[str]] = frozenset({"append", "complete"})
     triggers = ALL_TRIGGERS
     promise: ClassVar[str] = "for looking: gone when the run ends"
+    remembers: ClassVar[bool] = False
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer into the table."""

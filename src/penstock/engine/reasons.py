@@ -14,7 +14,7 @@ _WRAPPERS = (
     "FOREACH_BATCH_USER_FUNCTION_ERROR",
     "FOREACH_USER_FUNCTION_ERROR",
 )
-_POSITION = re.compile(r"line (\d+),? pos (\d+)")
+_POSITION = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
 _CAUSED = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE)
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
@@ -23,14 +23,17 @@ _PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 def sentence(error: BaseException | str) -> str:
     """What went wrong in Spark, in one line: no Java, no plans, no query ids."""
     text = error if isinstance(error, str) else str(error)
-    if "USER_RAISED_EXCEPTION" in text:
+    # With its brackets: a plan that Spark prints names the same condition without them.
+    if "[USER_RAISED_EXCEPTION]" in text:
         return _one_line(text.split("[USER_RAISED_EXCEPTION]", 1)[1])
     if "Traceback (most recent call last)" in text:
         return _python(text)
     conditions = [match for match in _CONDITION.finditer(text) if match.group(1) not in _WRAPPERS]
-    if conditions:
-        return _one_line(text[conditions[-1].start() :])
     caused = _CAUSED.findall(text)
+    if conditions:
+        # Some of Spark's sentences say that something failed, and only their cause says what.
+        cause = caused[-1][1] if caused and conditions[-1].group(1).endswith(".NO_HINT") else ""
+        return _one_line(text[conditions[-1].start() :]) + (f" {_one_line(cause)}" if cause else "")
     if caused:
         return _one_line(caused[-1][1])
     return _one_line(text)
@@ -60,6 +63,6 @@ def _python(text: str) -> str:
 def _one_line(text: str) -> str:
     first = _NOISE.sub("", text.strip()).split("\n\n")[0].splitlines()
     line = next((part.strip() for part in first if part.strip()), "no reason given")
-    line = _POSITION.sub("", line).replace("()", "").rstrip("; ")
+    line = _POSITION.sub("", line).rstrip("; ")
     # What a stream carries is not ours to trust: no control characters on a terminal.
     return "".join(char if char.isprintable() else " " for char in line)

@@ -62,7 +62,9 @@ def _written(sink: Sink, rows: DataFrame, write: Write) -> DataStreamWriter:
 
 def _start(sink: Sink, writer: DataStreamWriter, checkpoint: str, *, once: bool) -> StreamingQuery:
     try:
-        writer = writer.outputMode(sink.mode).queryName(sink.name).option("checkpointLocation", checkpoint)
+        writer = writer.outputMode(sink.mode).queryName(sink.name)
+        if sink.connector.remembers:
+            writer = writer.option("checkpointLocation", checkpoint)
         return _triggered(writer, _ONCE if once else sink.trigger).start()
     except Exception as error:
         raise refused("sink", sink, error) from error

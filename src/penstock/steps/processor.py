@@ -17,7 +17,7 @@ TIME_MODES = {"event": "EventTime", "processing": "ProcessingTime", "none": "Non
 
 
 class ProcessorStep(StepOptions):
-    """A StatefulProcessor of Spark (transformWithState): state of your own for each key, with timers and time-to-live."""
+    """A StatefulProcessor of Spark (transformWithState): your own state for each key, with timers and time-to-live."""
 
     kind: ClassVar[str] = "processor"
 

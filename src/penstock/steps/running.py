@@ -50,10 +50,9 @@ class RunningStep(StepOptions):
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows with their totals, each written once, when the watermark has reached it."""
+        from pyspark import cloudpickle
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import LongType, StructField, StructType
-
-        from pyspark import cloudpickle
 
         from penstock.steps import running_totals
         from penstock.steps.running_totals import RunningTotals, TotalOf

@@ -45,13 +45,13 @@ class RunningTotals(StatefulProcessor):
         self._waiting = handle.getMapState("waiting", "time bigint", rows)
         self._so_far = handle.getValueState("so_far", self._state)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Keep the rows; nothing is certain before the watermark has reached them."""
         arrived: dict[int, list[Row]] = {}
         for row in rows:
             arrived.setdefault(_milliseconds(row[self._order_by]), []).append(row)
         for time, new in arrived.items():
-            kept = self._waiting.getValue((time,))[0] if self._waiting.containsKey((time,)) else []
+            kept = (self._waiting.getValue((time,)) or ([],))[0]
             self._waiting.updateValue((time,), ([*kept, *new],))
             self._handle.registerTimer(time)
         return iter(())
@@ -59,7 +59,7 @@ class RunningTotals(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """The rows of one time, with totals over them and all before."""
         time = (expiredTimerInfo.getExpiryTimeInMs(),)
-        rows = self._waiting.getValue(time)[0]
+        rows = (self._waiting.getValue(time) or ([],))[0]
         self._waiting.removeKey(time)
         before = self._so_far.get() if self._so_far.exists() else None
         totals = [before[number] if before is not None else None for number in range(len(self._totals))]

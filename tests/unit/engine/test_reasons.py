@@ -26,6 +26,17 @@ CASES = {
         "boom\nCaused by: java.net.ConnectException: Connection refused\n\tat java.base/x(Y)\n",
         "Connection refused",
     ),
+    "a plan that names our guard": (
+        "[STREAM_FAILED] Query terminated: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n"
+        "== Plan ==\nProject [raise_error(USER_RAISED_EXCEPTION, map(errorMessage, x))]",
+        "[DIVIDE_BY_ZERO] Division by zero.",
+    ),
+    "a sentence that leaves the cause out": (
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file a.avro. SQLSTATE: KD001\n"
+        "Caused by: org.apache.spark.Foo: x\nCaused by: java.io.SomeException: id is a string\n",
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file a.avro. id is a string",
+    ),
+    "a call with no arguments": ("[A_B] step() takes 0 arguments", "[A_B] step() takes 0 arguments"),
     "control characters of a record": ("[A_B] bad \x1b[31m\x00 value", "[A_B] bad  [31m  value"),
     "nothing": ("", "no reason given"),
 }

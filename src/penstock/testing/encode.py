@@ -1,0 +1,156 @@
+"""Given rows become the records that a connector would hand over: bytes and text, not yet decoded."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from penstock.model import Decode, Source
+from penstock.testing import columns
+from penstock.testing.trial import Given
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HEADER = b"\x00\x00\x00\x00\x01"
+_EPOCH = "1970-01-01 00:00:00"
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Writes the rows of one source as its own system holds them."""
+
+    source: Source
+    spark: SparkSession
+
+    def records(self, rows: Sequence[Given], names: Sequence[str], first: int) -> list[dict[str, Any]]:
+        """The raw columns of each row; what is left out of a record's facts is made up, always the same."""
+        return [self._record(row, names, first + number) for number, row in enumerate(rows)]
+
+    def value(self, row: Given) -> Any:
+        """The value of a record as text or bytes."""
+        if not isinstance(row, Mapping):
+            return row
+        if columns.RAW in row:
+            return row[columns.RAW]
+        decode = self.source.value
+        if decode is None or decode.format not in columns.STRUCTURED:
+            return _as_text(row.get(self.source.connector.value_column or "value"))
+        aside = {columns.RECORD, *(("key",) if self.source.key else ())}
+        return encoded(decode, {name: value for name, value in row.items() if name not in aside}, self.spark)
+
+    def _record(self, row: Given, names: Sequence[str], number: int) -> dict[str, Any]:
+        made: dict[str, Any] = {name: self._made_up(name, number) for name in names}
+        value_column = self.source.connector.value_column
+        if value_column is not None:
+            made[value_column] = self.value(row)
+        if not isinstance(row, Mapping):
+            return made
+        if not columns.is_structured(self.source):
+            aside = (value_column, columns.RECORD)
+            made |= {name: value for name, value in row.items() if name not in aside}
+        if "key" in row and "key" in names:
+            made["key"] = self._key(row["key"])
+        return made | dict(row.get(columns.RECORD) or {})
+
+    def _key(self, key: Any) -> Any:
+        decode = self.source.key
+        if decode is not None and decode.format in columns.STRUCTURED and isinstance(key, Mapping):
+            return encoded(decode, key, self.spark)
+        return _as_text(key)
+
+    def _made_up(self, name: str, number: int) -> Any:
+        connector = self.source.connector
+        if connector.kind == "rate" and name == "value":
+            return number
+        topics = getattr(connector, "topics", ()) or (self.source.name,)
+        facts = {"topic": topics[0], "partition": 0, "offset": number, "timestamp": _EPOCH, "timestampType": 0}
+        return facts.get(name)
+
+
+def encoded(decode: Decode, fields: Mapping[str, Any], spark: SparkSession) -> Any:
+    """Fields in the format that `decode` reads."""
+    if decode.format == "json":
+        return json_text(fields)
+    if decode.format == "csv":
+        return csv_line(fields, columns.declared(decode.schema), decode.options)
+    return _avro(decode, fields, spark)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, with times and decimals as text."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def csv_line(fields: Mapping[str, Any], names: Sequence[str], options: Mapping[str, Any]) -> str:
+    """A line with a cell for each column, as Spark's options say."""
+    separator = str(options.get("sep", options.get("delimiter", ",")))
+    quote, escape = str(options.get("quote", '"')), str(options.get("escape", "\\"))
+    null = str(options.get("nullValue", ""))
+
+    def cell(name: str) -> str:
+        value = fields.get(name)
+        if value is None:
+            return null
+        text = _csv_text(value)
+        if text and text == text.strip() and not any(mark in text for mark in (separator, quote, escape, "\n", "\r")):
+            return text
+        inside = text.replace(escape, escape * 2).replace(quote, escape + quote)
+        return f"{quote}{inside}{quote}"
+
+    return separator.join(cell(name) for name in names)
+
+
+def enveloped(value: Any, kind: Any) -> Any:
+    """A raw column's value for JSON that Spark reads back as `kind`."""
+    from pyspark.sql import types as T  # noqa: N812
+
+    if value is None:
+        return None
+    if isinstance(kind, T.BinaryType):
+        return base64.b64encode(value if isinstance(value, bytes) else str(_as_text(value)).encode()).decode()
+    if isinstance(kind, T.ArrayType):
+        items = [{"key": key, "value": each} for key, each in value.items()] if isinstance(value, Mapping) else value
+        return [enveloped(each, kind.elementType) for each in items]
+    if isinstance(kind, T.StructType):
+        return {field.name: enveloped(value.get(field.name), field.dataType) for field in kind}
+    return _as_text(value) if isinstance(kind, T.StringType) else value
+
+
+def _avro(decode: Decode, fields: Mapping[str, Any], spark: SparkSession) -> bytes:
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.avro.functions import from_avro, to_avro
+
+    # A record of one field is written exactly as the field itself: so every schema is a record's.
+    schema = json.dumps(
+        {"type": "record", "name": "Given", "fields": [{"name": "record", "type": json.loads(decode.schema)}]}
+    )
+    one = spark.range(1)
+    kind: Any = one.select(from_avro(F.lit(None).cast("binary"), schema).alias("row")).schema["row"].dataType
+    value = fields if hasattr(kind["record"].dataType, "fields") else fields.get("value")
+    row = F.from_json(F.lit(json_text({"record": value})), kind, {"mode": "FAILFAST"})
+    found = one.select(to_avro(row, schema).alias("row")).collect()[0]["row"]
+    return (_HEADER if decode.registry_header else b"") + bytes(found)
+
+
+def _as_text(value: Any) -> Any:
+    return json_text(value) if isinstance(value, Mapping | list) else value
+
+
+def _csv_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json_text(value) if isinstance(value, Mapping | list) else str(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime | date):
+        return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value) if isinstance(value, Decimal) else value

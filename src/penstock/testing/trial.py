@@ -1,0 +1,48 @@
+"""One test of a pipeline, after its shape was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from penstock.model import Keys, Location
+from penstock.testing.values import Row
+
+Moment = Literal["after_write", "before_commit"]
+MOMENTS: tuple[Moment, ...] = ("after_write", "before_commit")
+
+Given = Row | str | bytes
+Batch = Mapping[str, tuple[Given, ...]]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a sink writes: the rows of each given batch, or all of them in the end."""
+
+    tables: tuple[tuple[Row, ...], ...]
+    per_batch: bool
+    keys: Keys
+
+    def place(self, batch: int, row: int) -> Keys:
+        """Where a row of it is written."""
+        return (*self.keys, batch, row) if self.per_batch else (*self.keys, row)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows that are given, batch by batch, and what must come of them."""
+
+    name: str
+    at: Location
+    number: int
+    batches: tuple[Batch, ...]
+    expect: Mapping[str, Expected] = field(default_factory=dict)
+    ordered: bool = False
+    bad_records: Mapping[str, int] = field(default_factory=dict)
+    late_rows: Mapping[str, int] = field(default_factory=dict)
+    state_rows: Mapping[str, int] = field(default_factory=dict)
+    error: str = ""
+    restarts: frozenset[int] = frozenset()
+    crashes: Mapping[int, Moment] = field(default_factory=dict)
+    said: Mapping[str, Any] = field(default_factory=dict)
