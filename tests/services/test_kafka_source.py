@@ -451,7 +451,7 @@ def test_a_missing_topic_is_named_with_those_that_are_there(reading, refusal):
     address = reading.kafka.address
     assert said.startswith(
         f"{reading.project.folder}/pipeline.yaml:4: source 'rows': Kafka at {address} has no topic 'nope'; "
-        "create it first. Topics there: "
+        "create it first; there is "
     )
 
 

@@ -174,7 +174,7 @@ REFUSALS = {
     "raises_on_import": ("1 / 0", "importing 'beside_{}' raised ZeroDivisionError: division by zero"),
     "does_not_parse": ("def step(", "importing 'beside_{}' raised SyntaxError: '(' was never closed"),
     "needs_more": ("import not_there_at_all", "'beside_{}' imports 'not_there_at_all', which is not installed"),
-    "has_no_function": ("def other(lines): ...", "'beside_{}' has no function 'step'"),
+    "has_no_function": ("def other(lines): ...", "'beside_{}' has no 'step'"),
     "returns_nothing": ("def step(lines): ...", "beside_{}:step returned NoneType; return a DataFrame"),
     "takes_another_number": ("def step(): ...", "step"),
     "asks_for_a_wrong_column": (

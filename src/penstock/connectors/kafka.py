@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from penstock.connectors import kafka_settings
 from penstock.errors import PenstockError, UnreachableError
 from penstock.options import ALL_TRIGGERS, Names, SinkOptions, SourceOptions
+from penstock.words import listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 EMBEDDED = "embedded"
+_SHOWN_TOPICS = 10
 Offsets = dict[str, dict[int | str, int]]
 Position = Literal["earliest", "latest"] | Offsets | str
 
@@ -242,19 +244,21 @@ def require_topics(servers: str, topics: tuple[str, ...], wait_seconds: float, s
                 fix = "start it (penstock dev up kafka runs one here) or correct 'servers'"
                 raise UnreachableError(f"{says}; {fix}") from error
             say(f"waiting for a Kafka broker at {servers} ({max(0, left):.0f} s left)")
-    missing = [topic for topic in topics if topic not in known]
+    missing = tuple(topic for topic in topics if topic not in known)
     if missing:
-        others = ", ".join(sorted(name for name in known if not name.startswith("__"))[:10]) or "none"
-        raise MissingTopicError(servers, tuple(missing), others)
+        raise MissingTopicError(servers, missing, sorted(name for name in known if not name.startswith("__")))
 
 
 class MissingTopicError(PenstockError):
     """The broker has no such topic."""
 
-    def __init__(self, servers: str, topics: tuple[str, ...], others: str) -> None:
+    def __init__(self, servers: str, topics: tuple[str, ...], others: list[str]) -> None:
         self.servers, self.topics = servers, topics
-        names = " and ".join(repr(topic) for topic in topics)
-        super().__init__(f"Kafka at {servers} has no topic {names}; create it first. Topics there: {others}")
+        names = listed((repr(topic) for topic in topics), "and")
+        near = nearest(topics[0], others)
+        there = listed(others[:_SHOWN_TOPICS], "and") if others else "no topic yet"
+        fix = f"did you mean {near!r}?" if near else f"create it first; there is {there}"
+        super().__init__(f"Kafka at {servers} has no topic {names}; {fix}")
 
 
 def create_topics(servers: str, topics: tuple[str, ...], partitions: int = 2) -> None:
