@@ -99,7 +99,7 @@ def _send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
     from pathlib import Path
 
     folder = Path(pipeline.folder).resolve()
-    if not any(step.what.kind == "python" for step in pipeline.steps):
+    if not any(step.what.kind in ("python", "processor") for step in pipeline.steps):
         return
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

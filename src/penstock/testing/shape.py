@@ -113,7 +113,8 @@ class _Shape:
         def row(value: Any, at: Keys) -> Given | None:
             return self._given_row(source, known, value, at)
 
-        tables = self._tables(raw, keys, f"{self._who}: the rows given to {source.name!r}", row)
+        who = f"{self._who}: the rows given to {source.name!r}"
+        tables: tuple[list[tuple[Given, ...]], bool] | None = self._tables(raw, keys, who, row)
         return tables[0] if tables else []
 
     def _given_row(self, source: Source, known: tuple[str, ...] | None, value: Any, at: Keys) -> Given | None:
@@ -182,7 +183,9 @@ class _Shape:
         nested = [isinstance(each, list | tuple) for each in raw]
         if any(nested) and not all(nested):
             at = nested.index(not nested[0])
-            self._note("test-rows", (*keys, at), f"{who} mix batches and rows", "write a list per batch: [[...], [...]]")
+            self._note(
+                "test-rows", (*keys, at), f"{who} mix batches and rows", "write a list per batch: [[...], [...]]"
+            )
             return None
         tables = raw if any(nested) else [raw]
         made: list[tuple[_Made, ...]] = []
@@ -235,7 +238,7 @@ class _Shape:
         raw = self.case.get("crash")
         if raw is None:
             return {}
-        moment = raw.get("at") if isinstance(raw, Mapping) else raw
+        moment: Any = raw.get("at") if isinstance(raw, Mapping) else raw
         if moment not in MOMENTS:
             says = f"{self._who}: 'crash' is at {shown(moment)}, expected {listed(MOMENTS)}"
             self._note("test-crash", ("crash",), says, "write 'crash: {batch: 1, at: after_write}'")
@@ -259,7 +262,9 @@ class _Shape:
     @staticmethod
     def _numbers(first: int, batches: int) -> str:
         numbers = [str(number) for number in range(first, batches)]
-        return f"batches count from 0: use {listed(numbers)}" if numbers else f"{_batches(batches)} {_is(batches)} given"
+        return (
+            f"batches count from 0: use {listed(numbers)}" if numbers else f"{_batches(batches)} {_is(batches)} given"
+        )
 
     def _place(self, keys: Keys) -> Location:
         return closest(self.pipeline.places, ("tests", self.number, *keys), 1) or self.pipeline.at

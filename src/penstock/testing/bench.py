@@ -1,0 +1,206 @@
+"""A pipeline on the bench: rows go in by hand, and what each sink writes can be looked at."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.connectors.files import FileSource
+from penstock.engine.prepare import absolute
+from penstock.errors import CallError
+from penstock.model import Pipeline
+from penstock.testing import modules
+from penstock.testing.carriers import Files
+from penstock.testing.sink_run import SinkRun
+from penstock.testing.trial import MOMENTS, Given, Moment
+from penstock.words import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyspark.sql import SparkSession
+    from typing_extensions import Self
+
+
+class Freezable(Protocol):
+    """A pipeline said in Python."""
+
+    def freeze(self) -> Pipeline:
+        """The frozen model."""
+
+
+class Bench:
+    """Every source is fed by hand, every sink's rows are kept; everything between is as in production.
+
+        with Bench(pipeline, spark) as bench:
+            bench.feed("trades", {"Amount": 5}, "not json")     one batch; text is a raw record
+            assert bench.rows("board") == [{"Total": 5}]
+
+    Batches run when they are fed and are done when `feed` returns, no-data batches of a moved watermark included.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline | Freezable, spark: SparkSession, *, sinks: Sequence[str] | None = None
+    ) -> None:
+        frozen = pipeline if isinstance(pipeline, Pipeline) else pipeline.freeze()
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+        self._pipeline = absolute(frozen)
+        self._crash: Moment | None = None
+        self.batches = 0
+        try:
+            self._spark = _own_session(spark, frozen)
+            modules.use(frozen)
+            self._runs = self._start(sinks)
+        except BaseException:
+            self.close()
+            raise
+
+    def feed(self, source: str, *rows: Given) -> None:
+        """Hand over one batch of rows: dicts are written in the source's own format, text is a raw record."""
+        self.feed_all({source: rows})
+
+    def feed_all(self, rows: Mapping[str, Sequence[Given]]) -> None:
+        """Hand over one batch that several sources are part of; a batch without any row runs nothing."""
+        for name in rows:
+            _one_of("source", name, [source.name for source in self._pipeline.sources])
+        given = {name: tuple(each) for name, each in rows.items() if each}
+        crash, self._crash = self._crash, None
+        self.batches += 1
+        reading = [run for run in self._runs.values() if set(given) & set(run.sources)]
+        paused = [run for run in reading if run.must_pause(given)]
+        for run in self._runs.values():
+            if run not in reading:
+                run.skip()
+        with ExitStack() as spans:
+            for run in reading:
+                spans.enter_context(run.span(crash))
+            for run in paused:
+                run.stop()
+            for name in given.keys() & self._files.keys():
+                self._files[name].feed(given[name])
+            for run in reading:
+                run.feed(given)
+            for run in paused:
+                run.start()
+
+    def rows(self, sink: str | None = None, batch: int | None = None) -> list[dict[str, Any]]:
+        """What a sink has written in all, or for the feed of that number; of a complete table, its last state."""
+        return [dict(row) for row in self._run(sink).rows(batch)]
+
+    def columns(self, sink: str | None = None) -> tuple[str, ...]:
+        """The columns of a sink's rows."""
+        return self._run(sink).columns
+
+    def advance(self, time: datetime | str) -> None:
+        """Move the watermark as if every source had a row of that time, without adding one.
+
+        Each query is started again for it; of several watermarks the earliest counts, as in Spark.
+        """
+        moment = datetime.fromisoformat(time.replace("Z", "+00:00")) if isinstance(time, str) else time
+        self.batches += 1
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        for run in self._runs.values():
+            delays = [source.watermark.delay for source in run.sources.values() if source.watermark]
+            if not delays:
+                raise CallError(f"sink {run.sink.name!r} reads no source with a watermark; feed a later row instead")
+            policy = self._spark.conf.get("spark.sql.streaming.multipleWatermarkPolicy", "min")
+            delay = (min if policy == "max" else max)(map(_milliseconds, delays))
+            run.advance(int(moment.timestamp() * 1000) - delay)
+
+    def restart(self) -> None:
+        """Stop every query and start it from its checkpoint."""
+        for run in self._runs.values():
+            run.restart()
+
+    def crash(self, at: Moment = "after_write") -> None:
+        """Let the queries die in the next batch, after the write or before the commit, and start them again."""
+        _one_of("moment of a crash", at, MOMENTS)
+        self._crash = at
+
+    @property
+    def bad_records(self) -> dict[str, int]:
+        """Bad records of each source so far."""
+        found: dict[str, int] = {}
+        for run in self._runs.values():
+            for name, count in run.bad_records.items():
+                found[name] = max(count, found.get(name, 0))
+        return found
+
+    def late_rows(self, sink: str | None = None) -> int:
+        """Rows that came after the watermark and were left out."""
+        return self._run(sink).late_rows
+
+    def state_rows(self, sink: str | None = None) -> int:
+        """Rows in the state of a sink's query after the last batch."""
+        return self._run(sink).state_rows
+
+    def close(self) -> None:
+        """Stop the queries and remove what they left on disk."""
+        for run in getattr(self, "_runs", {}).values():
+            run.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, names: Sequence[str] | None) -> dict[str, SinkRun]:
+        known = {sink.name: sink for sink in self._pipeline.sinks}
+        wanted = [known[_one_of("sink", name, known)] for name in (known if names is None else names)]
+        read = {name for sink in wanted for name in self._pipeline.upstream(sink.reads)}
+        self._files = {
+            source.name: Files(self._spark, source, self._folder / "files" / source.name)
+            for source in self._pipeline.sources
+            if isinstance(source.connector, FileSource) and source.name in read
+        }
+        # The modules beside the file are looked after here: an empty folder keeps the engine from sending them too.
+        (self._folder / "empty").mkdir()
+        quiet = replace(self._pipeline, folder=str(self._folder / "empty"))
+        self._runs = {}
+        for sink in wanted:
+            run = SinkRun(quiet, sink, self._spark, self._files, self._folder / "storage")
+            self._runs[sink.name] = run
+            run.start()
+        return self._runs
+
+    def _run(self, sink: str | None) -> SinkRun:
+        if sink is None and len(self._runs) == 1:
+            return next(iter(self._runs.values()))
+        if sink is None:
+            raise CallError(f"this pipeline has several sinks; say which one: {listed(self._runs)}")
+        return self._runs[_one_of("sink", sink, self._runs)]
+
+
+def _own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
+    """A session of its own, with its own views and settings, in the same Spark."""
+    own = spark.newSession()
+    for key, value in pipeline.spark.items():
+        if key.startswith("spark.sql.") and own.conf.isModifiable(key):
+            own.conf.set(key, value)
+    # One partition: a test has a handful of rows, and empty tasks cost seconds.
+    own.conf.set("spark.sql.shuffle.partitions", "1")
+    return own
+
+
+def _one_of(what: str, name: str, known: Sequence[str] | Mapping[str, object]) -> str:
+    if name not in known:
+        raise CallError(f"there is no {what} {name!r}; {did_you_mean(name, known)}")
+    return name
+
+
+def _milliseconds(delay: str) -> int:
+    words = delay.split()
+    units = (
+        timedelta(**{f"{unit.rstrip('s')}s": int(count)}) for count, unit in zip(words[::2], words[1::2], strict=True)
+    )
+    return sum(units, timedelta()) // timedelta(milliseconds=1)

@@ -1,0 +1,155 @@
+"""How given rows reach Spark: a memory stream per query, and real files for sources that read files.
+
+Every row of every source of a query travels in one memory stream, so that a batch that feeds several sources is one
+batch for Spark too. Files are real ones, as only Spark's file source decodes them as Spark's file source does.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.connectors.files import CORRUPT, FileSource
+from penstock.model import Source
+from penstock.testing import columns
+from penstock.testing.encode import Encoder, csv_line, enveloped, json_text
+from penstock.testing.trial import Given
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_END = "\n"
+
+
+class Memory:
+    """The rows of a query's sources that read no files, in one stream that keeps them all."""
+
+    def __init__(self, spark: SparkSession, sources: Sequence[Source]) -> None:
+        self._spark = spark
+        self._schemas: dict[str, Any] = {}
+        self._encoders = {source.name: Encoder(source, spark) for source in sources}
+        self._counts = dict.fromkeys(self._encoders, 0)
+        self._batches: list[list[str]] = []
+        self._stream: Any = None
+
+    def renew(self) -> None:
+        """A stream that begins anew with everything that was fed, as a broker has it after a restart."""
+        jvm: Any = self._spark._jvm
+        memory = jvm.org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+        self._stream = memory.apply(jvm.org.apache.spark.sql.Encoders.STRING(), self._spark._jsparkSession)
+        for batch in self._batches:
+            self._add(batch)
+
+    def read(self, source: Source) -> DataFrame:
+        """The raw rows of one source, in the columns that its connector gives."""
+        from pyspark.sql import DataFrame
+        from pyspark.sql import functions as F  # noqa: N812
+
+        if source.name not in self._schemas:
+            self._schemas[source.name] = source.connector.read(self._spark).schema
+        schema = self._schemas[source.name]
+        lines = DataFrame(self._stream.toDF(), self._spark)
+        mark = source.name + _END
+        text = F.substring("value", len(mark) + 1, 2**31 - 1)
+        own = lines.where(F.col("value").startswith(mark)).select(F.from_json(text, schema).alias("row"))
+        return own.select(*(F.col("row")[field.name].alias(field.name) for field in schema))
+
+    def feed(self, rows: Mapping[str, Sequence[Given]]) -> None:
+        """One batch, of any of the sources."""
+        batch = [line for name, given in rows.items() if name in self._encoders for line in self._lines(name, given)]
+        self._batches.append(batch)
+        self._add(batch)
+
+    def _lines(self, name: str, rows: Sequence[Given]) -> list[str]:
+        schema = self._schemas[name]
+        records = self._encoders[name].records(rows, schema.names, self._counts[name])
+        self._counts[name] += len(records)
+        whole = ({field.name: enveloped(row.get(field.name), field.dataType) for field in schema} for row in records)
+        return [f"{name}{_END}{json_text(row)}" for row in whole]
+
+    def _add(self, lines: list[str]) -> None:
+        convert: Any = self._spark._jvm.scala.jdk.javaapi.CollectionConverters  # type: ignore[union-attr]
+        self._stream.addData(convert.asScala(lines).toSeq())
+
+
+class Files:
+    """A folder that a source's files are put into, a batch at a time."""
+
+    def __init__(self, spark: SparkSession, source: Source, folder: Path) -> None:
+        self._spark = spark
+        self._source = source
+        self._encoder = Encoder(source, spark)
+        self._inbox = folder / "inbox"
+        self._outbox = folder / "outbox"
+        self._inbox.mkdir(parents=True)
+        self._outbox.mkdir()
+        self._count = 0
+        self._connector = self._located(source.connector)
+
+    def read(self) -> DataFrame:
+        """The source's own stream, of this folder."""
+        return self._connector.read(self._spark)
+
+    def feed(self, rows: Sequence[Given]) -> None:
+        """One batch: files in a folder that appears whole."""
+        made = self._outbox / f"{self._count:05}"
+        made.mkdir()
+        if self._connector.format in ("text", "json", "csv"):
+            self._write_text(made, rows)
+        elif rows:
+            self._write_typed(made, rows)
+        made.rename(self._inbox / made.name)
+        self._count += 1
+
+    def _located(self, connector: Any) -> FileSource:
+        here = {"path": str(self._inbox), "recursive": True, "after_read": "leave", "archive_to": None, "glob": None}
+        every = {"files_per_trigger": None, "bytes_per_trigger": None, "max_age": None, "newest_first": False}
+        moved: FileSource = connector.model_copy(update={**here, **every})
+        if not connector.infer:
+            return moved
+        found = [field for field in connector.read(self._spark).schema if field.name != CORRUPT]
+        ddl = ", ".join(f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}" for field in found)
+        return moved.model_copy(update={"infer": False, "schema_": ddl})
+
+    def _write_text(self, folder: Path, rows: Sequence[Given]) -> None:
+        options = {key.lower(): str(value).lower() for key, value in self._connector.options.items()}
+        lines = [self._line(row) for row in rows]
+        header = [self._header()] if options.get("header") == "true" and self._connector.format == "csv" else []
+        whole = "true" in (options.get("multiline"), options.get("wholetext"))
+        for number, part in enumerate([[line] for line in lines] if whole else [lines]):
+            text = "\n".join([*header, *part]) if whole else "".join(f"{line}\n" for line in [*header, *part])
+            (folder / f"{number:05}.{self._connector.format}").write_bytes(text.encode(errors="surrogateescape"))
+
+    def _line(self, row: Given) -> str:
+        if isinstance(row, bytes):
+            return row.decode(errors="surrogateescape")
+        if isinstance(row, str):
+            return row
+        fields = {name: value for name, value in row.items() if name != columns.RECORD}
+        if self._connector.format == "json":
+            return json_text(fields)
+        if self._connector.format == "csv":
+            return csv_line(fields, self._names(), self._connector.options)
+        return str(self._encoder.value(row))
+
+    def _header(self) -> str:
+        return csv_line({name: name for name in self._names()}, self._names(), self._connector.options)
+
+    def _names(self) -> tuple[str, ...]:
+        return columns.declared(self._connector.schema_ or "")
+
+    def _write_typed(self, folder: Path, rows: Sequence[Given]) -> None:
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.types import StructType
+
+        schema: Any = StructType.fromDDL(self._connector.schema_ or "")
+        texts = self._spark.createDataFrame([(json.dumps(row, default=str),) for row in rows], "text string")
+        typed = texts.select(F.from_json("text", schema, {"mode": "FAILFAST"}).alias("row")).select("row.*")
+        written = folder.with_suffix(".written")
+        typed.coalesce(1).write.format(self._connector.format).save(str(written))
+        for part in written.glob("part-*"):
+            part.rename(folder / part.name)
+        shutil.rmtree(written)

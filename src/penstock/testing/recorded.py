@@ -1,0 +1,75 @@
+"""Tests as YAML text, with the rows that were found as what is expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from penstock.load.scalars import typed
+from penstock.options import Secret
+from penstock.testing.outcome import Outcome
+from penstock.testing.values import shown
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def recorded(outcomes: Iterable[Outcome], sink: str) -> str:
+    """A file of tests that pass as things are; to be read before it is believed."""
+    tests = [_test(outcome, sink) for outcome in outcomes]
+    return "\n".join(["tests:", *(line for test in tests for line in test)]) + "\n"
+
+
+def _test(outcome: Outcome, sink: str) -> list[str]:
+    said = dict(outcome.trial.said)
+    expect = {**(said.get("expect") or {}), sink: outcome.written.get(sink, ())}
+    lines = [f"  - name: {_flow(said.pop('name', outcome.trial.name))}"]
+    lines += _tables("given", said.pop("given", {}))
+    said.pop("expect", None)
+    lines += _tables("expect", expect)
+    return lines + [f"    {key}: {_flow(value)}" for key, value in said.items()]
+
+
+def _tables(key: str, tables: Mapping[str, Any]) -> list[str]:
+    lines = [f"    {key}:"]
+    for name, table in tables.items():
+        if not table:
+            lines.append(f"      {_key(name)}: []")
+            continue
+        lines.append(f"      {_key(name)}:")
+        for part in table:
+            lines += _batch(part) if isinstance(part, list | tuple) else [f"        - {_flow(part)}"]
+    return lines
+
+
+def _batch(rows: Iterable[Any]) -> list[str]:
+    texts = [_flow(row) for row in rows]
+    if not texts:
+        return ["        - []"]
+    return [f"        {'- -' if at == 0 else '  -'} {text}" for at, text in enumerate(texts)]
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Secret):
+        return json.dumps("***")
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(name)}: {_flow(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if value is None or isinstance(value, bool | int):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return _number(value)
+    return json.dumps(shown(value) if isinstance(value, date | Decimal | bytes | bytearray) else str(value))
+
+
+def _number(value: float) -> str:
+    return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(repr(value), repr(value))
+
+
+def _key(name: str) -> str:
+    plain = _PLAIN_KEY.fullmatch(name) and isinstance(typed(name), str)
+    return name if plain else json.dumps(name)

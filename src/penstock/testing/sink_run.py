@@ -1,0 +1,266 @@
+"""One sink's query over the whole of a test: its batches, its restarts, its crashes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.connectors.files import FileSource
+from penstock.engine import start, stop, wait
+from penstock.engine.storage import Storage
+from penstock.errors import PenstockError
+from penstock.model import Pipeline, Sink, Source, Trigger
+from penstock.options import SinkOptions
+from penstock.testing.carriers import Files, Memory
+from penstock.testing.difference import compare
+from penstock.testing.trial import Given, Moment
+from penstock.testing.values import Row, plain
+from penstock.watch.snapshot import snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+_END_SECONDS = 10
+
+
+class ReplayError(PenstockError):
+    """A batch that was replayed after a crash wrote other rows than before it."""
+
+
+class _Kept(SinkOptions):
+    """In place of a sink's own connector: a query on the bench has a checkpoint even if the real one needs none."""
+
+    kind: ClassVar[str] = "kept"
+    promise: ClassVar[str] = "for tests"
+
+
+class _CrashError(Exception):
+    """Raised inside a sink on purpose."""
+
+
+def late_rows(report: Mapping[str, Any]) -> int:
+    """Rows of a batch that came after the watermark: the exact count if the report has it, or else Spark's."""
+    exact: Any = getattr(snapshot(report), "late_rows", None)
+    if exact is not None:
+        return sum(exact.values()) if isinstance(exact, Mapping) else int(exact)
+    return sum(operator.get("numRowsDroppedByWatermark", 0) for operator in report.get("stateOperators", []))
+
+
+@dataclass
+class SinkRun:
+    """A query that reads given rows and keeps what it writes, by micro-batch."""
+
+    pipeline: Pipeline
+    sink: Sink
+    spark: SparkSession
+    files: Mapping[str, Files]
+    folder: Path
+    columns: tuple[str, ...] = ()
+    written: dict[int, tuple[Row, ...]] = field(default_factory=dict)
+    reports: dict[int, dict[str, Any]] = field(default_factory=dict)
+    spans: list[range] = field(default_factory=list)
+    _crash_at: int | None = None
+    _crashed: bool = False
+    _torn: str = ""
+    _queries: list[StreamingQuery] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pipeline = narrowed(self.pipeline, self.sink)
+        self.sources = {source.name: source for source in self.pipeline.sources}
+        in_memory = [source for source in self.pipeline.sources if not isinstance(source.connector, FileSource)]
+        self._memory = Memory(self.spark, in_memory)
+        self._in_memory = {source.name for source in in_memory}
+
+    @property
+    def next_batch(self) -> int:
+        """The number that Spark gives the next micro-batch."""
+        return max(self.written, default=-1) + 1
+
+    def start(self) -> None:
+        """Start the query, from its checkpoint if there is one."""
+        self._memory.renew()
+        storage = Storage(str(self.folder))
+        self._queries = start(self.pipeline, self.spark, storage=storage, read=self._read, write=self._write)
+
+    def stop(self) -> None:
+        """Stop the query."""
+        stop(self._queries)
+
+    def restart(self) -> None:
+        """Stop the query and start it from its checkpoint."""
+        self.stop()
+        self.start()
+
+    def must_pause(self, rows: Mapping[str, Sequence[Given]]) -> bool:
+        """Whether these rows come in ways that a running query could see one after the other."""
+        names = set(rows) & set(self.sources)
+        ways = len(names - self._in_memory) + bool(names & self._in_memory)
+        return ways > 1
+
+    def feed(self, rows: Mapping[str, Sequence[Given]]) -> None:
+        """Hand over the rows that travel in memory; files are put down for all queries at once."""
+        if set(rows) & self._in_memory:
+            self._memory.feed(rows)
+
+    @contextmanager
+    def span(self, crash: Moment | None) -> Iterator[None]:
+        """Around a feed: waits for what it causes, crashes if asked, and notes which micro-batches those were."""
+        first = self.next_batch
+        self._crash_at = first if crash == "after_write" else None
+        try:
+            yield
+            self._settle()
+            if crash == "before_commit":
+                self._lose_commits(first)
+        finally:
+            self.spans.append(range(first, self.next_batch))
+        if self._torn:
+            raise ReplayError(self._torn)
+
+    def skip(self) -> None:
+        """Note a feed that this query does not read."""
+        self.spans.append(range(0))
+
+    def rows(self, span: int | None = None) -> tuple[Row, ...]:
+        """What was written for one feed, or in all; of a complete table, the last state."""
+        numbers = sorted(self.written) if span is None else [at for at in self.spans[span] if at in self.written]
+        if self.sink.mode == "complete":
+            return self.written[numbers[-1]] if numbers else ()
+        return tuple(row for number in numbers for row in self.written[number])
+
+    @property
+    def bad_records(self) -> dict[str, int]:
+        """Bad records of each source, over all batches."""
+        found = dict.fromkeys(self.sources, 0)
+        for report in self.reports.values():
+            for name, count in snapshot(report).bad_records.items():
+                found[name] = found.get(name, 0) + count
+        return found
+
+    @property
+    def late_rows(self) -> int:
+        """Late rows over all batches."""
+        return sum(late_rows(report) for report in self.reports.values())
+
+    @property
+    def state_rows(self) -> int:
+        """Rows in the state after the last batch."""
+        return snapshot(self.reports[max(self.reports)]).state_rows if self.reports else 0
+
+    def advance(self, watermark_milliseconds: int) -> None:
+        """Start again with a later watermark and run an empty batch under it."""
+        if not self.written:
+            self._feed_nothing()
+            self._settle()
+        self.stop()
+        path = self._log("commits") / str(self.next_batch - 1)
+        version, _, text = path.read_text().partition("\n")
+        said = json.loads(text)
+        said["nextBatchWatermarkMs"] = max(said.get("nextBatchWatermarkMs", 0), watermark_milliseconds)
+        path.write_text(f"{version}\n{json.dumps(said)}")
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        self.start()
+        with self.span(None):
+            self._feed_nothing()
+
+    def _feed_nothing(self) -> None:
+        if self._in_memory:
+            self._memory.feed({})
+        else:
+            next(self.files[name] for name in self.sources).feed([])
+
+    def _settle(self) -> None:
+        try:
+            self._wait()
+        except PenstockError:
+            if not self._crashed:
+                raise
+            self._crashed = False
+            self.restart()
+            self._wait()
+
+    def _wait(self) -> None:
+        for query in self._queries:
+            try:
+                query.processAllAvailable()
+            except Exception:
+                _raise_reason(self.pipeline, query)
+                raise
+            finally:
+                self._take_reports(query)
+
+    def _take_reports(self, query: StreamingQuery) -> None:
+        said: Any = query._jsq.recentProgress()
+        for each in said:
+            report = json.loads(each.json())
+            if "addBatch" in report["durationMs"]:
+                self.reports[report["batchId"]] = report
+
+    def _lose_commits(self, first: int) -> None:
+        """What a kill after the write and before the commit of batch `first` leaves, and the start after it."""
+        self.stop()
+        for number in range(first, self.next_batch):
+            _delete(self._log("commits") / str(number))
+            if number > first:
+                _delete(self._log("offsets") / str(number))
+        self.start()
+        self._wait()
+
+    def _log(self, name: str) -> Path:
+        return Path(Storage(str(self.folder)).checkpoint(self.sink.name), name)
+
+    def _read(self, source: Source, _spark: SparkSession) -> DataFrame:
+        return self.files[source.name].read() if source.name in self.files else self._memory.read(source)
+
+    def _write(self, _sink: Sink, rows: DataFrame) -> DataStreamWriter:
+        self.columns = tuple(rows.columns)
+        return rows.writeStream.foreachBatch(self._collect)
+
+    def _collect(self, rows: DataFrame, number: int) -> None:
+        found = plain(rows)
+        before = self.written.get(number)
+        self.written[number] = found
+        if before is not None:
+            self._compare_replay(number, before, found)
+        if number == self._crash_at:
+            self._crash_at, self._crashed = None, True
+            raise _CrashError(f"batch {number} is written, and the test asked for a crash after that")
+
+    def _compare_replay(self, number: int, before: Sequence[Row], again: Sequence[Row]) -> None:
+        difference = compare(before, again)
+        if difference:
+            lines = "; ".join(str(line) for line in difference.lines)
+            says = f"batch {number} wrote other rows when it was replayed after the crash: {lines}"
+            self._torn = f"{self.sink.at}: sink {self.sink.name!r}: {says}"
+
+
+def narrowed(pipeline: Pipeline, sink: Sink) -> Pipeline:
+    """The part of a pipeline that one sink needs, with a trigger that waits for nothing."""
+    names = pipeline.upstream(sink.reads)
+    return replace(
+        pipeline,
+        sources=tuple(source for source in pipeline.sources if source.name in names),
+        steps=tuple(step for step in pipeline.steps if step.name in names),
+        sinks=(replace(sink, connector=_Kept(), trigger=Trigger()),),
+    )
+
+
+def _raise_reason(pipeline: Pipeline, query: StreamingQuery) -> None:
+    # The failure is known a moment before the query has ended.
+    with suppress(Exception):
+        query.awaitTermination(_END_SECONDS)
+    if not query.isActive:
+        wait(pipeline, [query], threading.Event())
+
+
+def _delete(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

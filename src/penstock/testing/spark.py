@@ -1,0 +1,52 @@
+"""The one Spark session of a run of tests."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUICK = {
+    # The optimizing compiler does not pay for itself in a run of a minute.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.memory": "1g",
+}
+
+
+@contextmanager
+def quick_session(groups: Iterable[str]) -> Iterator[SparkSession]:
+    """A session made for many short queries, with the jars of some groups; one that is there already is used as is."""
+    from penstock import jars
+    from penstock.engine import session
+    from penstock.java import java
+
+    paths = jars.paths(dict.fromkeys(groups))
+    java()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
+        log = Path(folder, "driver.log")
+        spark = session("penstock test", master="local[2]", asked=_QUICK, jars=paths, log=log)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def groups_at_hand() -> list[str]:
+    """The groups of jars that connectors can need and that are on this machine."""
+    from penstock import jars
+    from penstock.connectors import SINKS, SOURCES
+
+    known = [group for kind in (*SOURCES.values(), *SINKS.values()) for group in kind.jars]
+    return [group for group in dict.fromkeys([*known, "avro"]) if not jars.problems([group])]
