@@ -7,12 +7,14 @@ import importlib
 import importlib.util
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 from penstock.model import Pipeline
 
 #: Modules that were imported for a test, by name, with their file's stamp.
 _known: dict[str, tuple[Path, int]] = {}
+_one_at_a_time = threading.Lock()
 
 
 def use(pipeline: Pipeline) -> None:
@@ -22,12 +24,13 @@ def use(pipeline: Pipeline) -> None:
     """
     folder = Path(pipeline.folder).resolve()
     beside = {path.stem: path for path in folder.glob("*.py")}
-    _forget(beside)
-    if str(folder) in sys.path:
-        sys.path.remove(str(folder))
-    sys.path.insert(0, str(folder))
-    _import_steps(pipeline, beside)
-    _send(beside)
+    with _one_at_a_time:
+        _forget(beside)
+        if str(folder) in sys.path:
+            sys.path.remove(str(folder))
+        sys.path.insert(0, str(folder))
+        _import_steps(pipeline, beside)
+        _send(beside)
 
 
 def _forget(beside: dict[str, Path]) -> None:
