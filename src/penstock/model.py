@@ -92,6 +92,8 @@ class Source:
     metadata: bool = False
     watermark: Watermark | None = None
     bad_records: Literal["fail", "drop"] = "fail"
+    static: str = ""
+    """How a table beside the streams is read again: `never`, `on change` or a duration; empty for a stream."""
 
 
 @dataclass(frozen=True)

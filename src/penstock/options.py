@@ -70,6 +70,7 @@ class SourceOptions(_Connector):
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     value_column: ClassVar[str | None] = None
     has_keys: ClassVar[bool] = False
+    can_be_static: ClassVar[bool] = False
     promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
 
     def explain(self, failure: str) -> str | None:  # noqa: ARG002
@@ -78,6 +79,14 @@ class SourceOptions(_Connector):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """A streaming DataFrame."""
+        raise NotImplementedError
+
+    def read_static(self, spark: SparkSession) -> DataFrame:
+        """Everything that is there now, as a table beside the streams."""
+        raise NotImplementedError
+
+    def version(self) -> object:
+        """Something that differs when the table beside the streams has changed."""
         raise NotImplementedError
 
 
@@ -121,6 +130,14 @@ def _as_list(value: object) -> object:
         return tuple(part.strip() for part in value.split(","))
     return tuple(value) if isinstance(value, list) else value
 
+
+def seconds(duration: str) -> float:
+    """The length of a duration like '1 hour 30 minutes'."""
+    words = duration.split()
+    return sum(int(count) * _SECONDS[unit.rstrip("s")] for count, unit in zip(words[::2], words[1::2], strict=True))
+
+
+_SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
 Duration = Annotated[str, AfterValidator(_duration)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]

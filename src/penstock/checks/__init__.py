@@ -16,7 +16,7 @@ from penstock.checks.places import (
 )
 from penstock.checks.queries import append_has_watermark, complete_has_aggregation, mode_fits_sink
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
-from penstock.checks.sources import sources_can_be_read_again
+from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
 from penstock.checks.sql import (
     sql_calls_no_java,
     sql_is_one_select,
@@ -38,6 +38,8 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     keys_are_there,
     watermark_column_exists,
     sources_can_be_read_again,
+    static_sources_are_tables,
+    sinks_read_streams,
     sql_is_one_select,
     sql_calls_no_java,
     sql_reads_streams_only,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -103,13 +104,20 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
     ended = threading.Event()
     log = EventLog(f"{storage.url}/events")
     with _screen(pipeline) as screen:
+        read_at = {source.name: time.monotonic() for source in pipeline.sources if source.static}
 
         def report(progress: dict[str, Any]) -> None:
             screen.show(progress)
-            log.record("batch", progress=progress)
+            ages = {name: round(time.monotonic() - moment, 1) for name, moment in read_at.items()}
+            log.record("batch", progress=progress, **({"static_age_seconds": ages} if ages else {}))
+
+        def refreshed(name: str) -> None:
+            read_at[name] = time.monotonic()
+            log.record("refreshed", source=name)
+            say(f"{name}: the table was read again")
 
         listener = listen(spark, report, ended)
-        queries = start(pipeline, spark, once=once, storage=storage)
+        queries = start(pipeline, spark, once=once, storage=storage, refreshed=refreshed)
         log.record("started", sinks=[query.name for query in queries])
         try:
             wait(pipeline, queries, ended, enough=stopping.is_set)

@@ -34,6 +34,7 @@ class FileSource(SourceOptions):
 
     kind: ClassVar[str] = "files"
     value_column: ClassVar[str | None] = "value"
+    can_be_static: ClassVar[bool] = True
     paths: ClassVar[tuple[str, ...]] = ("path", "archive_to")
 
     path: str = Field(description="The folder, or a glob of folders.")
@@ -72,14 +73,29 @@ class FileSource(SourceOptions):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The declared columns; for json and csv also the record that cannot be parsed, as `_corrupt_record`."""
-        reader = self._limits(spark.readStream.format(self.format)).options(**self.spark_options)
+        return self._load(self._limits(spark.readStream.format(self.format)), spark)
+
+    def read_static(self, spark: SparkSession) -> DataFrame:
+        """The same columns, of every file that is there."""
+        return self._load(spark.read.format(self.format).options(**self._which_files()), spark)
+
+    def version(self) -> object:
+        """Name, size and time of change of every file."""
+        import fsspec
+
+        system, path = fsspec.url_to_fs(self.path)
+        found = system.find(path, detail=True)
+        return sorted((name, facts.get("size"), str(facts.get("mtime"))) for name, facts in found.items())
+
+    def _load(self, reader: Any, spark: SparkSession) -> DataFrame:
+        reader = reader.options(**self.spark_options)
         schema = self._inferred(spark) if self.infer else self._declared()
         if schema is None:
-            return reader.load(self.path)
+            return reader.load(self.path)  # type: ignore[no-any-return]
         if self.format in ("json", "csv"):
             schema = schema.add(CORRUPT, "string")
             reader = reader.options(mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
-        return reader.schema(schema).load(self.path)
+        return reader.schema(schema).load(self.path)  # type: ignore[no-any-return]
 
     def _declared(self) -> StructType | None:
         from pyspark.sql.types import StructType

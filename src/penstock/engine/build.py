@@ -19,7 +19,7 @@ Read = Callable[[Source, "SparkSession"], "DataFrame"]
 
 def from_connector(source: Source, spark: SparkSession) -> DataFrame:
     """The rows of a source as its connector reads them."""
-    return source.connector.read(spark)
+    return source.connector.read_static(spark) if source.static else source.connector.read(spark)
 
 
 def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) -> dict[str, DataFrame]:
@@ -52,6 +52,9 @@ def _read(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -
     try:
         raw = read(source, spark)
         rows = decoded(source, raw, counted=_can_count(pipeline, source))
+        if source.static:
+            # Kept: read once and not with every batch, and what is joined with changes only when we say so.
+            return rows.persist()
         if source.watermark is None:
             return rows
         kind = rows.schema[source.watermark.column].dataType.typeName()
@@ -88,7 +91,9 @@ def refused(what: str, node: Node, error: Exception) -> BuildError:
 
 
 def _can_count(pipeline: Pipeline, source: Source) -> bool:
-    # The continuous and real-time engines know no `observe`.
+    # The continuous and real-time engines know no `observe`, and a static table is read between batches.
+    if source.static:
+        return False
     readers = [sink for sink in pipeline.sinks if source.name in pipeline.upstream(sink.reads)]
     return all(sink.trigger.kind not in ("continuous", "real-time") for sink in readers)
 

@@ -38,7 +38,7 @@ def decoded(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     if value is not None and value.decode.format in STRUCTURED:
         return _fields(source, raw, value, key, counted=counted)
     if CORRUPT in raw.columns or _required(source):
-        return _whole_rows(source, raw)
+        return _whole_rows(source, raw, counted=counted)
     return _plain(source, raw, [part for part in (value, key) if part], counted=counted)
 
 
@@ -64,7 +64,7 @@ def _fields(source: Source, raw: DataFrame, value: Part, key: Part | None, *, co
     return rows.select(*(F.col(value.struct)[name].alias(name) for name in names), *keys, *_kept(source))
 
 
-def _whole_rows(source: Source, raw: DataFrame) -> DataFrame:
+def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     """Files that Spark parses itself: it hands a record that it cannot parse over as `_corrupt_record`."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -78,9 +78,9 @@ def _whole_rows(source: Source, raw: DataFrame) -> DataFrame:
         shown = F.coalesce(F.col(CORRUPT), shown)
     columns = [*visible, bad.alias(_BAD), *_record(source, raw)]
     if source.bad_records == "drop":
-        rows = _counted(source, raw.select(*columns), counted=True)
+        rows = _counted(source, raw.select(*columns), counted=counted)
         return rows.where(~F.col(_BAD)).drop(_BAD)
-    rows = _counted(source, raw.select(*columns, shown.alias("_shown"), *_file(source)), counted=True)
+    rows = _counted(source, raw.select(*columns, shown.alias("_shown"), *_file(source)), counted=counted)
     says = f" is not {getattr(source.connector, 'format', '')} of the declared schema: "
     raised = _raised(source, rows, says, short(F.col("_shown")))
     good = F.when(F.col(_BAD), raised.cast("boolean")).otherwise(F.lit(True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.build import Read, build, from_connector, refused
 from penstock.engine.reasons import condition, sentence
+from penstock.engine.static import Refreshed, keep_fresh
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source, Trigger
@@ -35,6 +36,7 @@ def start(
     storage: Storage | None = None,
     read: Read = from_connector,
     write: Write = to_connector,
+    refreshed: Refreshed = lambda _: None,
 ) -> list[StreamingQuery]:
     """Build the pipeline and start one query per sink; with `once` each ends when it has read what is there."""
     streams = build(pipeline, spark, read)
@@ -48,6 +50,7 @@ def start(
     except BaseException:
         stop(queries)
         raise
+    keep_fresh(pipeline, streams, queries, refreshed)
     return queries
 
 

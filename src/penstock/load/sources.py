@@ -24,8 +24,15 @@ class _Watermark(Options):
     delay: Duration = Field(description="How late a row may be, like '30 minutes'.")
 
 
+class _Static(Options):
+    refresh: Literal["never", "on change"] | Duration = Field(
+        default="never", description="When the table is read again: never, on change, or every so often."
+    )
+
+
 class _Settings(Options):
     metadata: bool = False
+    static: bool | _Static = False
     watermark: _Watermark | None = None
     bad_records: Literal["fail", "drop"] = "fail"
 
@@ -57,4 +64,11 @@ def read_source(reading: Reading, name: str, raw: Any) -> Source | None:
         metadata=settings.metadata,
         watermark=Watermark(late.column, late.delay) if late else None,
         bad_records=settings.bad_records,
+        static=_refresh(settings.static),
     )
+
+
+def _refresh(static: bool | _Static) -> str:
+    if isinstance(static, _Static):
+        return static.refresh
+    return "never" if static else ""

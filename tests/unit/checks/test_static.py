@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.checks import check
+from penstock.load import load
+
+TEXT = """
+sources:
+  ticks: {rate: {}, static: true}
+  users:
+    files: {path: users, format: csv, schema: "at timestamp"}
+    static: {refresh: 10 minutes}
+    watermark: {column: at, delay: 1 minute}
+sinks:
+  out: {from: users, memory: {}}
+  two: {from: ticks, memory: {}}
+"""
+
+
+def test_what_cannot_be_a_static_table_is_found(tmp_path: Path):
+    (tmp_path / "p.yaml").write_text(TEXT)
+
+    found = [str(each).split("p.yaml:")[1] for each in check(load(tmp_path / "p.yaml")) if each.severity == "error"]
+
+    assert found == [
+        "3: source 'ticks': rate cannot be read as a static table; take 'static' out, or use files",
+        "7: source 'users' is static, and a table has no watermark; take 'watermark' out",
+        "9: sink 'out' reads only static tables, so it would have nothing to wait for; "
+        "join them with a stream, or take 'static' out",
+        "10: sink 'two' reads only static tables, so it would have nothing to wait for; "
+        "join them with a stream, or take 'static' out",
+    ]
+
+
+def test_a_refresh_that_is_no_time_is_found(tmp_path: Path):
+    import pytest
+
+    from penstock.errors import LoadError
+
+    (tmp_path / "p.yaml").write_text(TEXT.replace("10 minutes", "sometimes"))
+
+    with pytest.raises(LoadError, match=r"p\.yaml:6: source 'users': 'sometimes' is not a duration"):
+        load(tmp_path / "p.yaml")
