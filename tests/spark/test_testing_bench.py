@@ -331,3 +331,23 @@ def step(lines):
             found += bench.rows()
 
     assert found == [{"value": "x one"}, {"value": "x two"}]
+
+
+@pytest.mark.parametrize(("static", "city"), [("on change", "Paris"), ("1 hour", "Paris"), ("never", "Rome")])
+def test_a_static_table_is_there_before_the_first_batch_and_changes_as_its_source_says(spark, static, city):
+    pipeline = Pipeline("logins")
+    pipeline.source("logins", socket(port=1))
+    refresh = True if static == "never" else {"refresh": static}
+    pipeline.source("users", files(path="nowhere", format="csv", schema="who string, city string"), static=refresh)
+    text = "SELECT who, city FROM logins LEFT JOIN users ON value = who"
+    pipeline.sink("out", pipeline.sql("named", text), memory())
+
+    with Bench(pipeline, spark) as bench:
+        bench.feed_all({"logins": ["ann"], "users": [{"who": "ann", "city": "Rome"}]})
+        bench.feed_all({"logins": ["ann"], "users": [{"who": "ann", "city": "Paris"}]})
+        assert bench.rows(batch=0) == [{"who": "ann", "city": "Rome"}]
+        assert bench.rows(batch=1) == [{"who": "ann", "city": city}]
+
+        bench.restart()
+        bench.feed("logins", "ann")
+        assert bench.rows(batch=2) == [{"who": "ann", "city": "Paris"}]

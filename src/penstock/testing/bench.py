@@ -66,10 +66,15 @@ class Bench:
         self.feed_all({source: rows})
 
     def feed_all(self, rows: Mapping[str, Sequence[Given]]) -> None:
-        """Hand over one batch that several sources are part of; a batch without any row runs nothing."""
+        """Hand over one batch that several sources are part of; a batch without any row runs nothing.
+
+        The rows of a static source are its whole table from then on.
+        """
+        sources = {source.name: source for source in self._pipeline.sources}
         for name in rows:
-            _one_of("source", name, [source.name for source in self._pipeline.sources])
-        given = {name: tuple(each) for name, each in rows.items() if each}
+            _one_of("source", name, sources)
+        self._put({name: each for name, each in rows.items() if sources[name].static})
+        given = {name: tuple(each) for name, each in rows.items() if each and not sources[name].static}
         crash, self._crash = self._crash, None
         self.batches += 1
         reading = [run for run in self._runs.values() if set(given) & set(run.sources)]
@@ -172,6 +177,14 @@ class Bench:
             self._runs[sink.name] = run
             run.start()
         return self._runs
+
+    def _put(self, tables: Mapping[str, Sequence[Given]]) -> None:
+        read = {name: rows for name, rows in tables.items() if name in self._files}
+        for name, rows in read.items():
+            self._files[name].put(rows)
+        sources = {source.name: source for source in self._pipeline.sources if source.name in read}
+        for run in self._runs.values() if sources else ():
+            run.refresh(sources)
 
     def _run(self, sink: str | None) -> SinkRun:
         if sink is None and len(self._runs) == 1:

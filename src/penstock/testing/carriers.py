@@ -76,7 +76,7 @@ class Memory:
 
 
 class Files:
-    """A folder that a source's files are put into, a batch at a time."""
+    """A folder that a source's files are put into, a batch at a time; a static table has a new folder each time."""
 
     def __init__(self, spark: SparkSession, source: Source, folder: Path) -> None:
         self._spark = spark
@@ -90,19 +90,30 @@ class Files:
         self._connector = self._located(source.connector)
 
     def read(self) -> DataFrame:
-        """The source's own stream, of this folder."""
-        return self._connector.read(self._spark)
+        """The source's own stream, or its table, of this folder."""
+        static = self._source.static
+        return self._connector.read_static(self._spark) if static else self._connector.read(self._spark)
 
     def feed(self, rows: Sequence[Given]) -> None:
         """One batch: files in a folder that appears whole."""
+        made = self._made(rows)
+        made.rename(self._inbox / made.name)
+
+    def put(self, rows: Sequence[Given]) -> None:
+        """The whole table from now on, for queries that start from now on."""
+        # A folder of its own: Spark keeps a table that it has read by the name of the folder.
+        made = self._made(rows)
+        self._connector = self._connector.model_copy(update={"path": str(made)})
+
+    def _made(self, rows: Sequence[Given]) -> Path:
         made = self._outbox / f"{self._count:05}"
         made.mkdir()
         if self._connector.format in ("text", "json", "csv"):
             self._write_text(made, rows)
         elif rows:
             self._write_typed(made, rows)
-        made.rename(self._inbox / made.name)
         self._count += 1
+        return made
 
     def _located(self, connector: Any) -> FileSource:
         here = {"path": str(self._inbox), "recursive": True, "after_read": "leave", "archive_to": None, "glob": None}
