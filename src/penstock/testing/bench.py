@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,7 +51,7 @@ class Bench:
         self, pipeline: Pipeline | Freezable, spark: SparkSession, *, sinks: Sequence[str] | None = None
     ) -> None:
         frozen = pipeline if isinstance(pipeline, Pipeline) else pipeline.freeze()
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+        self._folder = Path(tempfile.mkdtemp(dir=_root()))
         self._pipeline = absolute(frozen)
         self._crash: Moment | None = None
         self.batches = 0
@@ -192,6 +194,14 @@ class Bench:
         if sink is None:
             raise CallError(f"this pipeline has several sinks; say which one: {listed(self._runs)}")
         return self._runs[_one_of("sink", sink, self._runs)]
+
+
+@cache
+def _root() -> str:
+    # Removed once more at the end: Spark's maintenance of a state can still write after its query has stopped.
+    folder = tempfile.mkdtemp(prefix="penstock-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
