@@ -7,6 +7,7 @@ fail, or the file be refused. As it is, the file passes all of them.
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,16 +27,21 @@ TUMBLING = "window(CreatedTime, '15 minutes')"
 SHIFTED = "window(CreatedTime, '15 minutes', '15 minutes', '5 minutes')"
 SLIDING = "window(CreatedTime, '15 minutes', '5 minutes')"
 INNER, OUTER = "FROM impressions JOIN clicks", "FROM impressions LEFT OUTER JOIN clicks"
+UNCLICKED = "an impression without a click"
 BOUND = "ClickTime BETWEEN ImpressionTime AND ImpressionTime + INTERVAL 15 MINUTES"
+BACKWARDS = "window_time(window) AS clock, timestamp_seconds(-unix_seconds(window.end)) AS time"
+BY_ACTION = "action, count(*) AS count FROM events GROUP BY action"
+ONLY_CLICKS = "FROM events WHERE action = 'clicked' GROUP"
 
 
 class Mutation(NamedTuple):
-    """A change of an example's text that changes what it computes."""
+    """A change of an example's text that changes what it computes; `by` tells the test that notices soonest."""
 
     file: str
     says: str
     old: str
     new: str
+    by: str = ""
 
     def apply(self, text: str) -> str:
         """The text with every occurrence changed."""
@@ -50,26 +56,25 @@ MUTATIONS = [
     Mutation(TRADES, "the window is shorter", TUMBLING, "window(CreatedTime, '10 minutes')"),
     Mutation(TRADES, "the window is shifted", TUMBLING, SHIFTED),
     Mutation(TRADES, "the wrong side is summed", "Type = 'SELL'", "Type = 'BUY'"),
-    Mutation(TRADES, "every batch writes every window", "mode: update", "mode: complete"),
     Mutation(NET, "the watermark is dropped", WATERMARK, ""),
     Mutation(NET, "the window is shifted", TUMBLING, SHIFTED),
-    Mutation(NET, "the totals run in the order of amounts", "order_by: time", "order_by: TotalBuy"),
+    Mutation(NET, "the totals run backwards", "window_time(window) AS time", BACKWARDS),
     Mutation(NET, "the wrong side runs", "sum(TotalSell)", "sum(TotalBuy)"),
-    Mutation(NET, "the totals do not run", "RTotalBuy - RTotalSell AS", "TotalBuy - TotalSell AS"),
     Mutation(SENSORS, "the watermark is dropped", WATERMARK, ""),
     Mutation(SENSORS, "the window slides by ten minutes", SLIDING, "window(CreatedTime, '15 minutes', '10 minutes')"),
     Mutation(SENSORS, "the window is longer", SLIDING, "window(CreatedTime, '20 minutes', '5 minutes')"),
     Mutation(SENSORS, "the lowest reading is taken", "max(Reading)", "min(Reading)"),
     Mutation(ADS, "the watermarks are dropped", WATERMARK, ""),
-    Mutation(ADS, "the inner join is an outer one", INNER, OUTER),
-    Mutation(ADS, "the outer join is an inner one", OUTER, INNER),
+    Mutation(ADS, "the inner join is an outer one", INNER, OUTER, UNCLICKED),
+    Mutation(ADS, "the outer join is an inner one", OUTER, INNER, UNCLICKED),
     Mutation(ADS, "impressions that are sent twice are kept", "FROM shown_once", "FROM shown"),
-    Mutation(ADS, "clicks that are sent twice are kept", "FROM clicked_once", "FROM clicked"),
-    Mutation(ADS, "clicks count for longer", BOUND, BOUND.replace("15", "20")),
+    Mutation(ADS, "clicks count for longer", BOUND, BOUND.replace("15", "20"), "after the fifteen minutes"),
     Mutation(CLICKSTREAM, "the changes are written as a whole table", "mode: update", "mode: complete"),
     Mutation(CLICKSTREAM, "the whole table is written as changes", "mode: complete", "mode: update"),
-    Mutation(CLICKSTREAM, "the counts are by site", "SELECT action, count(*)", "SELECT site AS action, count(*)"),
-    Mutation(CLICKSTREAM, "only clicks are counted", "FROM events GROUP", "FROM events WHERE action = 'clicked' GROUP"),
+    Mutation(
+        CLICKSTREAM, "the counts are by site", BY_ACTION, "site AS action, count(*) AS count FROM events GROUP BY site"
+    ),
+    Mutation(CLICKSTREAM, "only clicks are counted", "FROM events GROUP", ONLY_CLICKS),
 ]
 
 
@@ -77,7 +82,8 @@ MUTATIONS = [
 def test_an_example_passes_its_own_tests(spark, file):
     (suite,) = discover([EXAMPLES / file])
 
-    outcomes = [run(trial, suite.pipeline, spark) for trial in suite.trials]
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(lambda trial: run(trial, suite.pipeline, spark), suite.trials))
 
     assert suite.findings == ()
     assert outcomes
@@ -92,12 +98,13 @@ def test_the_tests_of_an_example_notice_that(spark, tmp_path, mutation):
 
     mutant.write_text(mutation.apply(original.read_text()))
 
-    assert _is_noticed(mutant, spark)
+    assert _is_noticed(mutant, mutation.by, spark)
 
 
-def _is_noticed(file: Path, spark: SparkSession) -> bool:
+def _is_noticed(file: Path, by: str, spark: SparkSession) -> bool:
     """Whether the file is refused or one of its tests fails; the first of them is enough."""
     (suite,) = discover([file])
     if suite.findings or suite.pipeline is None:
         return True
-    return any(not run(trial, suite.pipeline, spark).passed for trial in suite.trials)
+    likely_first = sorted(suite.trials, key=lambda trial: by not in trial.name)
+    return any(not run(trial, suite.pipeline, spark).passed for trial in likely_first)
