@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from penstock.errors import BuildError
 from penstock.options import Names, StepOptions
+from penstock.words import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +63,7 @@ class RunningStep(StepOptions):
         cloudpickle.register_pickle_by_value(running_totals)  # type: ignore[no-untyped-call]
 
         rows = streams[self.source]
+        _require_time(rows, self.order_by)
         keys = list(self.by)
         if not keys:
             rows, keys = rows.withColumn(_ALL, F.lit(0)), [_ALL]
@@ -78,6 +81,14 @@ class RunningStep(StepOptions):
             eventTimeColumnName=self.order_by,
         )
         return result.drop(_ALL)
+
+
+def _require_time(rows: DataFrame, column: str) -> None:
+    if column not in rows.columns:
+        raise BuildError(f"there is no column {column!r} to order by; {did_you_mean(column, rows.columns)}")
+    kind = rows.schema[column].dataType.typeName()
+    if not kind.startswith("timestamp"):
+        raise BuildError(f"{column!r} is {kind}, not a time; order by the column with the watermark")
 
 
 def _parsed(total: str) -> tuple[str, str]:
