@@ -108,15 +108,42 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Target:
+    """One place that a sink writes its batches to."""
+
+    name: str
+    at: Location
+    connector: SinkOptions
+    keys: Keys
+    """Where its options are, inside the sink."""
+    select: str = ""
+    where: str = ""
+    optional: bool = False
+
+    def sql(self, table: str) -> str:
+        """What it gets of the rows of a table; empty if it gets them as they are."""
+        if not self.select and not self.where:
+            return ""
+        return f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+
+
+@dataclass(frozen=True)
 class Sink:
-    """One streaming query with one checkpoint."""
+    """One streaming query with one checkpoint, and what it writes to."""
 
     name: str
     at: Location
     reads: str
-    connector: SinkOptions
+    targets: tuple[Target, ...]
     mode: str = "append"
     trigger: Trigger = Trigger()
+
+    @property
+    def native(self) -> SinkOptions | None:
+        """The one connector that Spark writes by itself; None if every batch is handed to us."""
+        only = self.targets[0]
+        changed = only.select or only.where or only.optional or len(self.targets) > 1
+        return only.connector if only.connector.native and not changed else None
 
 
 Node = Source | Step | Sink
@@ -157,7 +184,7 @@ class Pipeline:
     def connectors(self) -> Iterator[SourceOptions | SinkOptions]:
         """The options of every source and sink."""
         yield from (source.connector for source in self.sources)
-        yield from (sink.connector for sink in self.sinks)
+        yield from (target.connector for sink in self.sinks for target in sink.targets)
 
     @property
     def jar_groups(self) -> tuple[str, ...]:
@@ -166,6 +193,12 @@ class Pipeline:
         groups = [group for connector in self.connectors for group in connector.jar_groups]
         groups += ["avro" for decode in decodes if decode.format == "avro"]
         return tuple(dict.fromkeys(groups))
+
+    @property
+    def session_settings(self) -> dict[str, str]:
+        """What the session must have from its start: of the connectors, then of the file."""
+        needed = [connector.session for connector in self.connectors]
+        return {key: value for settings in [*needed, self.spark] for key, value in settings.items()}
 
     def upstream(self, name: str) -> tuple[str, ...]:
         """Every stream that `name` is made from, itself included."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
     from typing_extensions import Self
 
 MODES = ("append", "update", "complete")
@@ -36,6 +38,8 @@ class Options(BaseModel):
 
 class _Connector(Options):
     jars: ClassVar[tuple[str, ...]] = ()
+    session: ClassVar[Mapping[str, str]] = {}
+    """Settings that the Spark session must have from its start."""
     paths: ClassVar[tuple[str, ...]] = ()
 
     options: dict[str, Any] = Field(default={}, description="Passed to Spark's connector as they are.")
@@ -90,16 +94,42 @@ class SourceOptions(_Connector):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Which batch is written, and for whom; a replayed batch has the same number and the same query."""
+
+    number: int
+    query: str
+    """Spark's id of the checkpoint: numbers begin again with another one."""
+    writer: str
+    """`pipeline.sink.target`: the same in every run."""
+    mode: str = "append"
+
+
 class SinkOptions(_Connector):
-    """Where rows can be written to."""
+    """Where rows can be written to: `write` if Spark does it by itself, `write_batch` as one of several targets."""
 
     modes: ClassVar[frozenset[str]] = frozenset(MODES)
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     promise: ClassVar[str]
     remembers: ClassVar[bool] = True
+    shares: ClassVar[bool] = True
+    """Whether it can be one of several targets."""
+
+    @property
+    def native(self) -> bool:
+        """Whether Spark writes this by itself when it is the only target."""
+        return False
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of the rows, not started."""
+        raise NotImplementedError
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
+        """Before the first batch: make what is asked for; an error names every column that does not fit."""
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Write one batch; when it is replayed after a crash, in part or whole, the result is the same."""
         raise NotImplementedError
 
 

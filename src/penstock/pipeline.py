@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,11 @@ class Connector:
 
     kind: str
     options: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def target(self, **settings: Any) -> Connector:
+        """As one of several targets: `name`, `select`, `where` and `optional` of its own."""
+        return replace(self, settings=settings)
 
 
 def _connector(kind: str) -> Callable[..., Connector]:
@@ -76,10 +81,16 @@ class Pipeline:
         self._add("steps", name, text)
         return name
 
-    def sink(self, name: str, reads: str | Callable[..., Any], connector: Connector, **settings: Any) -> None:
+    def sink(
+        self, name: str, reads: str | Callable[..., Any], to: Connector | Sequence[Connector], **settings: Any
+    ) -> None:
         """Add a query that writes a stream, given by its name or its function: `mode="update"`, `trigger="once"`."""
         stream = reads if isinstance(reads, str) else reads.__name__
-        self._add("sinks", name, {"from": stream, connector.kind: dict(connector.options), **settings})
+        if isinstance(to, Connector):
+            targets: dict[str, Any] = {to.kind: dict(to.options)}
+        else:
+            targets = {"to": [{each.kind: dict(each.options), **each.settings} for each in to]}
+        self._add("sinks", name, {"from": stream, **targets, **settings})
 
     def freeze(self) -> model.Pipeline:
         """The frozen model; a LoadError with everything that is wrong."""

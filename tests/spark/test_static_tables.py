@@ -54,7 +54,7 @@ def run_over_a_change(project, static: str, *, wait_for_refresh: bool) -> list[t
     project.put("users/1.csv", "ann,Rome\n", at=1)
     project.put("logins/1.json", '{"who": "ann", "n": 1}\n', at=1)
     refreshed = threading.Event()
-    queries = start(pipeline(project, static), project.spark, refreshed=lambda _: refreshed.set())
+    queries = start(pipeline(project, static), project.spark, tell=lambda _what, **_facts: refreshed.set())
     try:
         queries[0].processAllAvailable()
         project.put("users/1.csv", "ann,Paris\n", at=2)

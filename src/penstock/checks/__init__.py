@@ -14,7 +14,12 @@ from penstock.checks.places import (
     sinks_write_apart,
     storage_is_no_input,
 )
-from penstock.checks.queries import append_has_watermark, complete_has_aggregation, mode_fits_sink
+from penstock.checks.queries import (
+    append_has_watermark,
+    complete_has_aggregation,
+    mode_fits_sink,
+    targets_can_share,
+)
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
 from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
 from penstock.checks.sql import (
@@ -46,6 +51,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sql_stays_as_written,
     sql_is_understood,
     mode_fits_sink,
+    targets_can_share,
     complete_has_aggregation,
     append_has_watermark,
     trigger_fits_sink,

@@ -8,36 +8,39 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from penstock.checks.aggregates import sources_of
-from penstock.model import Finding, Pipeline, Sink, Source
+from penstock.model import Finding, Pipeline, Sink, Source, Target
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def sinks_write_apart(pipeline: Pipeline) -> Iterator[Finding]:
     """No two sinks write to the same place."""
-    first: dict[tuple[str, ...], Sink] = {}
-    for sink in pipeline.sinks:
-        target = _target(pipeline, sink)
-        if target is None:
+    first: dict[tuple[str, ...], tuple[Sink, Target]] = {}
+    for sink, target in _targets(pipeline):
+        place = _place(pipeline, target)
+        if place is None:
             continue
-        other = first.setdefault(target, sink)
-        if other is not sink:
-            key = target[1]
-            says = f"sinks {other.name!r} and {sink.name!r} write to the same {key}, {getattr(sink.connector, key)!r}"
-            at = pipeline.where(sink, sink.connector.kind, key)
+        other_sink, other = first.setdefault(place, (sink, target))
+        if other is not target:
+            key = place[1]
+            who = f"sinks {other_sink.name!r} and {sink.name!r}"
+            if other_sink is sink:
+                who = f"targets {other.name!r} and {target.name!r} of sink {sink.name!r}"
+            says = f"{who} write to the same {key}, {getattr(target.connector, key)!r}"
+            at = pipeline.where(sink, *target.keys, key)
             # Two queries may share a topic on purpose; in one folder they break each other's log.
             yield Finding("sinks-write-apart", at, says, "give each its own", "error" if key == "path" else "warning")
 
 
 def sinks_do_not_feed_sources(pipeline: Pipeline) -> Iterator[Finding]:
     """No sink writes into a folder that its own rows come from."""
-    for sink in pipeline.sinks:
-        written = _path(pipeline, sink)
+    for sink, target in _targets(pipeline):
+        written = _path(pipeline, target)
         for source in sources_of(pipeline, sink.reads):
             read = _path(pipeline, source)
             if written and read and _inside(written, read):
                 says = f"sink {sink.name!r} writes into the folder that source {source.name!r} reads"
-                at = pipeline.where(sink, sink.connector.kind, "path")
+                at = pipeline.where(sink, *target.keys, "path")
                 yield Finding("sinks-do-not-feed-sources", at, says, "write to another folder")
 
 
@@ -64,16 +67,22 @@ def cluster_has_storage(pipeline: Pipeline) -> Iterator[Finding]:
     yield Finding("cluster-has-storage", at, says, "set 'storage' to a URL or an absolute path that every machine sees")
 
 
-def _target(pipeline: Pipeline, sink: Sink) -> tuple[str, ...] | None:
+def _targets(pipeline: Pipeline) -> Iterator[tuple[Sink, Target]]:
+    return ((sink, target) for sink in pipeline.sinks for target in sink.targets)
+
+
+def _place(pipeline: Pipeline, target: Target) -> tuple[str, ...] | None:
+    connector = target.connector
     for key in ("path", "topic", "table"):
-        value = getattr(sink.connector, key, None)
+        value = getattr(connector, key, None)
         if isinstance(value, str):
             where = _absolute(pipeline, value) if key == "path" else value
-            return (sink.connector.kind, key, where, str(getattr(sink.connector, "servers", "")))
+            servers = (str(getattr(connector, name, "")) for name in ("servers", "contact_points", "url"))
+            return (connector.kind, key, where, *servers)
     return None
 
 
-def _path(pipeline: Pipeline, node: Source | Sink) -> str | None:
+def _path(pipeline: Pipeline, node: Source | Target) -> str | None:
     path = getattr(node.connector, "path", None) if "path" in node.connector.paths else None
     return _absolute(pipeline, path) if isinstance(path, str) else None
 

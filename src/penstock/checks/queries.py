@@ -13,10 +13,21 @@ from penstock.words import listed
 def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
     """A sink's mode is one that its connector can write."""
     for sink in pipeline.sinks:
-        modes = sink.connector.modes
-        if sink.mode not in modes:
-            says = f"sink {sink.name!r}: {sink.connector.kind} cannot write mode {sink.mode!r}"
-            yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {listed(sorted(modes))}")
+        for target in sink.targets:
+            modes = target.connector.modes
+            if sink.mode not in modes:
+                says = f"sink {sink.name!r}: {target.connector.kind} cannot write mode {sink.mode!r}"
+                yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {listed(sorted(modes))}")
+
+
+def targets_can_share(pipeline: Pipeline) -> Iterator[Finding]:
+    """Every one of several targets is a connector that can be one of several."""
+    for sink in pipeline.sinks:
+        for target in sink.targets:
+            if not sink.native and not target.connector.shares:
+                says = f"sink {sink.name!r}: {target.connector.kind} cannot be one of several targets, nor take a part"
+                at = pipeline.where(sink, *target.keys)
+                yield Finding("targets-can-share", at, says, "give it a sink of its own")
 
 
 def complete_has_aggregation(pipeline: Pipeline) -> Iterator[Finding]:

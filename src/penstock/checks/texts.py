@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.model import Location, Pipeline, Step
 from penstock.sql import parse
+from penstock.steps.sql import SqlStep
 
 
 def sql_text(step: Step) -> str | None:
@@ -15,11 +16,19 @@ def sql_text(step: Step) -> str | None:
 
 
 def sql_steps(pipeline: Pipeline) -> Iterator[tuple[Step, str]]:
-    """The steps that are SQL, and their text."""
-    for step in pipeline.steps:
+    """The steps that are SQL, and their text; what targets select is SQL too."""
+    for step in [*pipeline.steps, *_parts(pipeline)]:
         text = sql_text(step)
         if text is not None:
             yield step, text
+
+
+def _parts(pipeline: Pipeline) -> Iterator[Step]:
+    for sink in pipeline.sinks:
+        for target in sink.targets:
+            text = target.sql(sink.reads)
+            if text:
+                yield Step(f"{sink.name}.{target.name}", target.at, SqlStep(text=text), (sink.reads,))
 
 
 def in_text(step: Step, line: int) -> Location:

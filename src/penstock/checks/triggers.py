@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from penstock.checks.aggregates import sources_of, steps_of, surely_groups
 from penstock.model import Finding, Pipeline, Sink
+from penstock.options import MICRO_BATCHES
 from penstock.words import listed
 
 _MODES = {"continuous": ("append", "update"), "real-time": ("update",)}
@@ -14,9 +15,11 @@ _MODES = {"continuous": ("append", "update"), "real-time": ("update",)}
 def trigger_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
     """A sink's trigger is one that its connector can take."""
     for sink in pipeline.sinks:
-        if sink.trigger.kind not in sink.connector.triggers:
-            says = f"sink {sink.name!r}: {sink.connector.kind} cannot be written with trigger '{sink.trigger}'"
-            yield _finding(pipeline, sink, "trigger-fits-sink", says, sink.connector.triggers)
+        triggers = sink.native.triggers if sink.native else MICRO_BATCHES
+        if sink.trigger.kind not in triggers:
+            what = " and ".join(target.connector.kind for target in sink.targets)
+            says = f"sink {sink.name!r}: {what} cannot be written with trigger '{sink.trigger}'"
+            yield _finding(pipeline, sink, "trigger-fits-sink", says, triggers)
 
 
 def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ def command(kind: str | None, as_json: bool) -> None:
         return
     for role, options in chosen:
         first = (options.__doc__ or "").strip().splitlines()[0]
-        click.echo(f"{options.kind:<9}{role:<8}{first}")
+        click.echo(f"{options.kind:<15}{role:<8}{first}")
         if kind is not None:
             _print_options(options)
 

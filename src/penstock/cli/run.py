@@ -89,7 +89,7 @@ def open_session(pipeline: Pipeline, *, verbose: bool) -> SparkSession:
     return session(
         pipeline.name,
         master=pipeline.spark.get("master", "local[*]"),
-        asked=pipeline.spark,
+        asked=pipeline.session_settings,
         jars=jars.paths(pipeline.jar_groups),
         log=Storage.of(pipeline).logs / "driver.log",
         verbose=verbose,
@@ -111,13 +111,17 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
             ages = {name: round(time.monotonic() - moment, 1) for name, moment in read_at.items()}
             log.record("batch", progress=progress, **({"static_age_seconds": ages} if ages else {}))
 
-        def refreshed(name: str) -> None:
-            read_at[name] = time.monotonic()
-            log.record("refreshed", source=name)
-            say(f"{name}: the table was read again")
+        def tell(what: str, **facts: Any) -> None:
+            log.record(what, **facts)
+            if what == "refreshed":
+                read_at[facts["source"]] = time.monotonic()
+                say(f"{facts['source']}: the table was read again")
+            elif what == "missed":
+                missed = f"{facts['rows']:,} rows of batch {facts['batch']} are missing in {facts['target']!r}"
+                say(f"{facts['sink']}: {missed}, which is optional: {facts['reason']}")
 
         listener = listen(spark, report, ended)
-        queries = start(pipeline, spark, once=once, storage=storage, refreshed=refreshed)
+        queries = start(pipeline, spark, once=once, storage=storage, tell=tell)
         log.record("started", sinks=[query.name for query in queries])
         try:
             wait(pipeline, queries, ended, enough=stopping.is_set)
@@ -166,7 +170,7 @@ class _Screen:
 @contextmanager
 def _screen(pipeline: Pipeline) -> Iterator[_Screen]:
     totals = {sink.name: Total(sink.name) for sink in pipeline.sinks}
-    printing = any(sink.connector.kind == "console" for sink in pipeline.sinks)
+    printing = any(connector.kind == "console" for connector in pipeline.connectors)
     if printing or not sys.stderr.isatty():
         yield _Screen(totals)
         return

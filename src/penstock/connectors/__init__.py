@@ -1,16 +1,30 @@
-"""Outside systems, one file each; a new connector is one file and one line here."""
+"""Outside systems, one file each; a new connector is one file and one line here, or an entry point elsewhere."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from typing import Any
 
 from penstock.connectors.console import ConsoleSink
 from penstock.connectors.files import FileSink, FileSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
 from penstock.connectors.memory import MemorySink
+from penstock.connectors.own import ForeachBatchSink, ForeachSink
 from penstock.connectors.rate import RateSource
 from penstock.connectors.socket import SocketSource
 from penstock.options import SinkOptions, SourceOptions
 
-SOURCES: dict[str, type[SourceOptions]] = {
-    source.kind: source for source in (FileSource, KafkaSource, RateSource, SocketSource)
-}
-SINKS: dict[str, type[SinkOptions]] = {sink.kind: sink for sink in (ConsoleSink, FileSink, KafkaSink, MemorySink)}
+
+def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
+    """Our connectors, then those of other packages: an entry point each, which cannot take the place of ours."""
+    theirs = [point.load() for point in entry_points(group=group)]
+    return {connector.kind: connector for connector in [*theirs, *ours]}
+
+
+SOURCES: dict[str, type[SourceOptions]] = _kinds(
+    (FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+)
+SINKS: dict[str, type[SinkOptions]] = _kinds(
+    (ConsoleSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
+)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from penstock.options import Duration, Names, SinkOptions, SourceOptions
+from penstock.errors import UnreachableError
+from penstock.options import Batch, Duration, Names, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +129,11 @@ class FileSource(SourceOptions):
 
 
 class FileSink(SinkOptions):
-    """Files of a folder, append only; exactly-once for readers that know Spark's log (`_spark_metadata`)."""
+    """Files of a folder, append only; exactly-once for readers that know Spark's log (`_spark_metadata`).
+
+    As one of several targets every batch has a folder of its own, `batch=<checkpoint>-<number>`, which appears whole or
+    not at all, and no log: whoever reads the folder reads each row once.
+    """
 
     kind: ClassVar[str] = "files"
     modes: ClassVar[frozenset[str]] = frozenset({"append"})
@@ -146,10 +151,30 @@ class FileSink(SinkOptions):
         """Avro files need their jar."""
         return ("avro",) if self.format == "avro" else ()
 
+    @property
+    def native(self) -> bool:
+        """Spark writes files by itself."""
+        return True
+
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of files."""
         writer = rows.writeStream.format(self.format).option("path", self.path).options(**self.spark_options)
         return writer.partitionBy(*self.partition_by) if self.partition_by else writer
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """The batch in its own folder: written aside, then moved into place in one rename."""
+        jvm: Any = rows.sparkSession._jvm
+        name = f"{batch.query[:8]}-{batch.number:09d}"
+        final = jvm.org.apache.hadoop.fs.Path(f"{self.path}/batch={name}")
+        aside = jvm.org.apache.hadoop.fs.Path(f"{self.path}/_writing/{name}")
+        system = final.getFileSystem(rows.sparkSession._jsparkSession.sessionState().newHadoopConf())
+        if system.exists(final):
+            # Moved before the crash: it is whole.
+            return
+        writer = rows.write.format(self.format).mode("overwrite").options(**self.spark_options)
+        writer.save(str(aside.toString()), partitionBy=list(self.partition_by) or None)
+        if not system.rename(aside, final):
+            raise UnreachableError(f"{aside.toString()} could not be renamed to {final.getName()}; check the storage")
 
 
 def _spark_age(duration: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.connectors import kafka_settings
 from penstock.errors import PenstockError, UnreachableError
-from penstock.options import ALL_TRIGGERS, Names, SinkOptions, SourceOptions
+from penstock.options import ALL_TRIGGERS, Batch, Names, SinkOptions, SourceOptions
 from penstock.words import listed, nearest
 
 if TYPE_CHECKING:
@@ -190,14 +190,26 @@ class KafkaSink(_Kafka, SinkOptions):
         """An error in our words if the brokers do not answer or the topic is missing."""
         require_topics(self.servers, (self.topic,) if self.topic else (), wait_seconds, say)
 
+    @property
+    def native(self) -> bool:
+        """Spark sends records by itself."""
+        return True
+
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of key, value, topic and headers."""
+        return self.records(rows).writeStream.format("kafka").options(**self._writer_options())
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+        """Send one batch; a replayed one is sent again."""
+        self.records(rows).write.format("kafka").options(**self._writer_options()).save()
+
+    def _writer_options(self) -> dict[str, str]:
         options = {"kafka.bootstrap.servers": self.servers, **kafka_settings.PRODUCER, **self.spark_options}
         if self.topic:
             options["topic"] = self.topic
         if self.headers:
             options["includeHeaders"] = "true"
-        return self.records(rows).writeStream.format("kafka").options(**options)
+        return options
 
     def records(self, rows: DataFrame) -> DataFrame:
         """The rows as Kafka records."""

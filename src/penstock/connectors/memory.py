@@ -19,6 +19,12 @@ class MemorySink(SinkOptions):
     triggers = ALL_TRIGGERS
     promise: ClassVar[str] = "for looking: gone when the run ends"
     remembers: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
+
+    @property
+    def native(self) -> bool:
+        """Spark keeps the table by itself."""
+        return True
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer into the table."""

@@ -104,7 +104,8 @@ def _send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
     from pathlib import Path
 
     folder = Path(pipeline.folder).resolve()
-    if not any(step.what.kind in ("python", "processor") for step in pipeline.steps):
+    steps = (step.what.kind in ("python", "processor") for step in pipeline.steps)
+    if not any(steps) and not any(hasattr(connector, "python") for connector in pipeline.connectors):
         return
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

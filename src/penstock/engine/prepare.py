@@ -10,30 +10,32 @@ from typing import TypeVar
 from penstock import jars
 from penstock.connectors.kafka import MissingTopicError, create_topics
 from penstock.errors import PenstockError
-from penstock.model import Pipeline, Sink, Source
+from penstock.model import Pipeline, Sink, Source, Target
 from penstock.services import SERVICES, dev_folder
 
 WAIT_SECONDS = 30.0
 
 Say = Callable[[str], None]
-_Node = TypeVar("_Node", Source, Sink)
+_Node = TypeVar("_Node", Source, Target)
 
 
 def prepare(pipeline: Pipeline, say: Say, wait_seconds: float = WAIT_SECONDS) -> Pipeline:
     """The pipeline with every path absolute and every service of this machine up and named by its address."""
     addresses: dict[str, str] = {}
 
-    def ready(node: _Node) -> _Node:
+    def ready(node: _Node, owner: Source | Sink) -> _Node:
         try:
             return _ready(Path(pipeline.folder), node, addresses, say, wait_seconds)
         except PenstockError as error:
-            what = "source" if isinstance(node, Source) else "sink"
-            raise error.placed(f"{node.at}: {what} {node.name!r}") from error
+            what = "source" if isinstance(owner, Source) else "sink"
+            raise error.placed(f"{node.at}: {what} {owner.name!r}") from error
 
     return replace(
         pipeline,
-        sources=tuple(ready(source) for source in pipeline.sources),
-        sinks=tuple(ready(sink) for sink in pipeline.sinks),
+        sources=tuple(ready(source, source) for source in pipeline.sources),
+        sinks=tuple(
+            replace(sink, targets=tuple(ready(target, sink) for target in sink.targets)) for sink in pipeline.sinks
+        ),
     )
 
 
@@ -43,7 +45,9 @@ def absolute(pipeline: Pipeline) -> Pipeline:
     return replace(
         pipeline,
         sources=tuple(_located(folder, source) for source in pipeline.sources),
-        sinks=tuple(_located(folder, sink) for sink in pipeline.sinks),
+        sinks=tuple(
+            replace(sink, targets=tuple(_located(folder, target) for target in sink.targets)) for sink in pipeline.sinks
+        ),
     )
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.build import Read, build, from_connector, refused
+from penstock.engine.fan_out import FanOut, Tell, part
+from penstock.engine.ledger import Ledger
 from penstock.engine.reasons import condition, sentence
-from penstock.engine.static import Refreshed, keep_fresh
+from penstock.engine.static import keep_fresh
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source, Trigger
@@ -23,9 +25,17 @@ _ONCE = Trigger("available-now")
 Write = Callable[[Sink, "DataFrame"], "DataStreamWriter"]
 
 
-def to_connector(sink: Sink, rows: DataFrame) -> DataStreamWriter:
-    """The writer of a sink as its connector makes it."""
-    return sink.connector.write(rows)
+def to_targets(pipeline: Pipeline, storage: Storage, tell: Tell) -> Write:
+    """How a sink is written: by Spark itself, or every batch by us to each of its targets."""
+
+    def write(sink: Sink, rows: DataFrame) -> DataStreamWriter:
+        for target in sink.targets:
+            target.connector.fit(rows.sparkSession, part(target, rows).schema, sink.mode)
+        if sink.native is not None:
+            return sink.native.write(rows)
+        return rows.writeStream.foreachBatch(FanOut(pipeline, sink, Ledger(storage, sink.name), tell))
+
+    return write
 
 
 def start(
@@ -35,13 +45,14 @@ def start(
     once: bool = False,
     storage: Storage | None = None,
     read: Read = from_connector,
-    write: Write = to_connector,
-    refreshed: Refreshed = lambda _: None,
+    write: Write | None = None,
+    tell: Tell = lambda _what, **_facts: None,
 ) -> list[StreamingQuery]:
     """Build the pipeline and start one query per sink; with `once` each ends when it has read what is there."""
     streams = build(pipeline, spark, read)
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
+    write = write or to_targets(pipeline, place, tell)
     queries: list[StreamingQuery] = []
     try:
         for sink in pipeline.sinks:
@@ -50,15 +61,15 @@ def start(
     except BaseException:
         stop(queries)
         raise
-    keep_fresh(pipeline, streams, queries, refreshed)
+    keep_fresh(pipeline, streams, queries, lambda name: tell("refreshed", source=name))
     return queries
 
 
 def _written(sink: Sink, rows: DataFrame, write: Write) -> DataStreamWriter:
     try:
         return write(sink, rows)
-    except PenstockError:
-        raise
+    except PenstockError as error:
+        raise error.placed(f"{sink.at}: sink {sink.name!r}") from error
     except Exception as error:
         raise refused("sink", sink, error) from error
 
@@ -66,7 +77,7 @@ def _written(sink: Sink, rows: DataFrame, write: Write) -> DataStreamWriter:
 def _start(sink: Sink, writer: DataStreamWriter, checkpoint: str, *, once: bool) -> StreamingQuery:
     try:
         writer = writer.outputMode(sink.mode).queryName(sink.name)
-        if sink.connector.remembers:
+        if sink.native is None or sink.native.remembers:
             writer = writer.option("checkpointLocation", checkpoint)
         return _triggered(writer, _ONCE if once else sink.trigger).start()
     except Exception as error:

@@ -45,11 +45,15 @@ def check_names_differ(reading: Reading) -> None:
 
 
 def one_kind(
-    reading: Reading, raw: Mapping[str, Any], kinds: Iterable[str], settings: Iterable[str], keys: Keys
+    reading: Reading,
+    raw: Mapping[str, Any],
+    kinds: Iterable[str],
+    settings: Iterable[str],
+    keys: Keys,
+    who: str = "",
 ) -> str:
     """The one key that is a kind, or '' after noting what is wrong with the keys."""
-    section, name = keys
-    who, kinds, settings = f"{str(section)[:-1]} {name!r}", sorted(kinds), set(settings)
+    who, kinds, settings = who or f"{str(keys[0])[:-1]} {keys[1]!r}", sorted(kinds), set(settings)
     found = [key for key in raw if key in kinds]
     unknown = [key for key in raw if key not in kinds and key not in settings]
     for key in unknown:

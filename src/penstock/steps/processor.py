@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from penstock.errors import BuildError
+from penstock.named import named
 from penstock.options import Names, StepOptions
-from penstock.steps.named import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, model_validator
 
 from penstock.errors import BuildError
+from penstock.named import named
 from penstock.options import Names, StepOptions
-from penstock.steps.named import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from penstock.connectors.files import FileSource
 from penstock.engine import start, stop, wait
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError
-from penstock.model import Pipeline, Sink, Source, Trigger
+from penstock.model import Pipeline, Sink, Source, Target, Trigger
 from penstock.options import SinkOptions
 from penstock.testing.carriers import Files, Memory
 from penstock.testing.difference import compare
@@ -261,7 +261,7 @@ def narrowed(pipeline: Pipeline, sink: Sink) -> Pipeline:
             if source.name in names
         ),
         steps=tuple(step for step in pipeline.steps if step.name in names),
-        sinks=(replace(sink, connector=_Kept(), trigger=Trigger()),),
+        sinks=(replace(sink, targets=(Target("kept", sink.at, _Kept(), ()),), trigger=Trigger()),),
     )
 
 

@@ -82,7 +82,10 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
     [
         ("{console: }", "sink 'b' needs 'from'; the source or step whose rows are written"),
         ("{form: a, console: }", "sink 'b' does not know 'form'; did you mean 'from'?"),
-        ("{from: a}", "sink 'b' does not say what it is; add one of console, files, kafka or memory"),
+        (
+            "{from: a}",
+            "sink 'b' does not say what it is; add one of console, files, foreach, foreach_batch, kafka or memory",
+        ),
         (
             "{from: a, console: , mode: upsert}",
             "sink 'b': 'mode' is 'upsert', expected append, update or complete",

@@ -64,7 +64,7 @@ def test_a_file_becomes_a_frozen_pipeline(folder):
     ]
     board, archive = pipeline.sinks
     assert (board.reads, board.mode, board.trigger) == ("totals", "update", Trigger("interval", "1 minute"))
-    assert (archive.mode, archive.trigger, archive.connector.path) == ("append", Trigger(), "lake/trades")
+    assert (archive.mode, archive.trigger, archive.targets[0].connector.path) == ("append", Trigger(), "lake/trades")
     assert pipeline.spark == {"master": "local[2]", "spark.sql.adaptive.enabled": "false"}
     assert pipeline.tests == ({"name": "a window sums", "given": {"trades": []}},)
     assert (pipeline.name, pipeline.folder) == ("trades", ".")

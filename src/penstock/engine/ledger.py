@@ -1,0 +1,66 @@
+"""Which batch each target of a sink has: written after the target's own write, read when a query starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.engine.storage import Storage, StorageError
+
+
+@dataclass
+class Ledger:
+    """The last batch of each target of one sink, one small file per target beside the checkpoint."""
+
+    storage: Storage
+    sink: str
+    _known: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def has(self, target: str, query: str, batch: int) -> bool:
+        """Whether the target has this batch of this checkpoint; a batch is never written before an earlier one."""
+        if target not in self._known:
+            self._known[target] = self._read(target)
+        known_query, known_batch = self._known[target]
+        return known_query == query and batch <= known_batch
+
+    def write(self, target: str, query: str, batch: int) -> None:
+        """The target has this batch: on the disk when this returns."""
+        _replace(self._url(target), json.dumps({"query": query, "batch": batch}))
+        self._known[target] = (query, batch)
+
+    def _read(self, target: str) -> tuple[str, int]:
+        import fsspec
+
+        url = self._url(target)
+        try:
+            with fsspec.open(url, "r") as file:
+                found = json.load(file)
+            return str(found["query"]), int(found["batch"])
+        except (FileNotFoundError, NotADirectoryError):
+            return "", -1
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            fix = "restore it, or delete it: the batch is then written again, which every target but 'foreach' allows"
+            raise StorageError(f"cannot read the ledger {url}: {error}; {fix}") from error
+
+    def _url(self, target: str) -> str:
+        return f"{self.storage.url}/ledger/{self.sink}/{target}.json"
+
+
+def _replace(url: str, text: str) -> None:
+    if "://" in url:
+        import fsspec
+
+        # An object appears whole or not at all.
+        system, path = fsspec.url_to_fs(url)
+        system.pipe_file(path, text.encode())
+        return
+    path = Path(url)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = path.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
