@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
+from penstock.connectors.cassandra import CassandraSink, CassandraSource
 from penstock.connectors.console import ConsoleSink
 from penstock.connectors.files import FileSink, FileSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
@@ -23,8 +24,8 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+    (CassandraSource, FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (ConsoleSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
+    (CassandraSink, ConsoleSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
 )
