@@ -35,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
     }
     log = tmp_path_factory.mktemp("spark") / "driver.log"
-    made = session("tests", master="local[2]", asked=asked, jars=jars.paths(["kafka", "avro"]), log=log)
+    made = session("tests", master="local[2]", asked=asked, jars=jars.paths(["kafka", "avro", "cassandra"]), log=log)
     yield made
     made.stop()
 
