@@ -37,7 +37,7 @@ class Dev:
         return done.stdout.strip()
 
     def status(self) -> dict[str, object]:
-        (found,) = json.loads(self.call("status", "--json").stdout)
+        (found,) = json.loads(self.call("status", "kafka", "--json").stdout)
         return found
 
 
@@ -89,11 +89,11 @@ def test_a_broker_comes_up_carries_records_and_goes_down_without_a_trace(dev):
     assert dev.up() == address
     assert dev.status() == found, "up again starts nothing"
 
-    done = dev.call("down")
+    done = dev.call("down", "kafka")
     assert done.stdout == f"kafka stopped (it ran on {address}, pid {found['pid']})\n"
     assert not exists(found["pid"])
-    assert dev.call("status").stdout == "kafka stopped\n"
-    assert dev.call("down").stdout == "kafka was not running\n"
+    assert dev.call("status", "kafka").stdout == "kafka stopped\n"
+    assert dev.call("down", "kafka").stdout == "kafka was not running\n"
 
 
 def test_a_killed_broker_is_noticed_and_comes_back_with_its_records(dev):
@@ -108,7 +108,7 @@ def test_a_killed_broker_is_noticed_and_comes_back_with_its_records(dev):
         assert monotonic() < deadline
 
     assert dev.status()["state"] == "stale"
-    assert dev.call("status").stdout == f"kafka stale: pid {killed} is gone; run `penstock dev up kafka`\n"
+    assert dev.call("status", "kafka").stdout == f"kafka stale: pid {killed} is gone; run `penstock dev up kafka`\n"
 
     assert dev.up() == address == f"127.0.0.1:{port}", "the port is remembered"
     assert dev.status()["pid"] != killed
@@ -149,7 +149,7 @@ def test_a_running_broker_does_not_move_to_another_port(dev):
 
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log(dev):
     dev.up("--port", str(free_port()))
-    dev.call("down")
+    dev.call("down", "kafka")
     (dev.folder / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=gone\n")
 
     failed = dev.call("up")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from penstock.connectors import cassandra_table
-from penstock.connectors.cassandra_table import Access, Plan, Table, misfits
+from penstock.connectors.cassandra_shared import EMBEDDED, SESSIONS, Consistency, OfCassandra, load, refuse_ours
+from penstock.connectors.cassandra_table import Plan, Table, misfits
 from penstock.errors import BuildError, PenstockError
 from penstock.options import Batch, Duration, Lookup, Names, Options, SinkOptions, SourceOptions, seconds
 
@@ -19,90 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Self
 
-EMBEDDED = "embedded"
-FORMAT = "org.apache.spark.sql.cassandra"
-_CONNECT_MILLISECONDS = 5000
-_SESSIONS = itertools.count()
-_NEWS_SECONDS = 15.0
-_LOOK_SECONDS = 0.1
 _TABLE = r"^\w+\.\w+$"
-_OURS = (
-    "spark.cassandra.connection.host",
-    "spark.cassandra.auth.username",
-    "spark.cassandra.auth.password",
-    "spark.cassandra.output.consistency.level",
-    "spark.cassandra.input.consistency.level",
-    "spark.cassandra.output.ttl",
-    "spark.cassandra.output.timestamp",
-    "spark.cassandra.output.ignoreNulls",
-    "spark.cassandra.output.ifNotExists",
-    "confirm.truncate",
-)
-
-Consistency = Literal["ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
 
 
-class _Cassandra:
-    """What source and sink share: where the cluster is and which table it is about."""
-
-    jars: ClassVar[tuple[str, ...]] = ("cassandra",)
-    hosts: str
-    table: str
-    user: str
-    password: str
-    consistency: Consistency
-    _session_number: int
-
-    @property
-    def services(self) -> tuple[str, ...]:
-        """`embedded` is the Cassandra of this machine."""
-        return ("cassandra",) if self.hosts == EMBEDDED else ()
-
-    def at(self, service: str, address: str) -> Self:
-        """The same with `embedded` replaced by the node's address."""
-        if service not in self.services:
-            return self
-        return self.model_copy(update={"hosts": address})  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def access(self) -> Access:
-        """Where the cluster is, and who asks."""
-        return Access(self.hosts, str(self.user), str(self.password), self.consistency)
-
-    def _spark_access(self) -> dict[str, str]:
-        keyspace, _, table = self.table.partition(".")
-        options = {
-            "keyspace": keyspace,
-            "table": table,
-            "spark.cassandra.connection.host": self.hosts,
-            # A node that comes back is noticed soon.
-            "spark.cassandra.connection.reconnectionDelayMS.max": "2000",
-            "spark.cassandra.connection.keepAliveMS": "600000",
-            # Equal settings share a session, and one that saw its cluster go away hangs for ever when it is asked for
-            # a table again: so each sink has its own, and another one after each failure.
-            "spark.cassandra.connection.timeoutMS": str(_CONNECT_MILLISECONDS + self._session_number),
-            # Requests under way from each task; the usual five leave a node waiting.
-            "spark.cassandra.output.concurrent.writes": "64",
-            "spark.cassandra.input.consistency.level": self.consistency,
-            "spark.cassandra.output.consistency.level": self.consistency,
-        }
-        if self.user:
-            options |= {
-                "spark.cassandra.auth.username": str(self.user),
-                "spark.cassandra.auth.password": str(self.password),
-            }
-        return {**options, **self.spark_options}  # type: ignore[attr-defined]
-
-
-def _refuse_ours(options: dict[str, Any]) -> dict[str, Any]:
-    ours = {each.lower(): each for each in _OURS}
-    found = [key for key in options if key.lower() in ours]
-    if found:
-        raise ValueError(f"'options' has {found[0]!r}, which is ours to set; use the connector's own options instead")
-    return options
-
-
-class CassandraSource(_Cassandra, SourceOptions):
+class CassandraSource(OfCassandra, SourceOptions):
     """A table beside the streams: read whole with `static`, or key by key by a step `lookup`."""
 
     kind: ClassVar[str] = "cassandra"
@@ -121,11 +40,11 @@ class CassandraSource(_Cassandra, SourceOptions):
     user: str = Field(default="", description="Who asks, if Cassandra wants to know.")
     password: str = Field(default="", repr=False, description="The user's password.")
 
-    _session_number: int = PrivateAttr(default_factory=_SESSIONS.__next__)
-    _check_options = field_validator("options")(_refuse_ours)
+    _session_number: int = PrivateAttr(default_factory=SESSIONS.__next__)
+    _check_options = field_validator("options")(refuse_ours)
 
     def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
-        """An error in our words if no node answers, or the table or a declared column is not there."""
+        """An error in our words if no node answers, the user is refused, or the table is not there."""
         with self.access.session(wait_seconds, say) as session:
             cassandra_table.find(session, self.hosts, self.table)
 
@@ -139,10 +58,10 @@ class CassandraSource(_Cassandra, SourceOptions):
         from pyspark.sql.types import StructType
 
         if self.schema_ is None:
-            return _load(spark, self._spark_access())
+            return load(spark, self.spark_access())
         declared: Any = StructType.fromDDL(self.schema_)
         self._require(declared)
-        rows = _load(spark, self._spark_access())
+        rows = load(spark, self.spark_access())
         return rows.select(*(F.col(f"`{each.name}`").cast(each.dataType).alias(each.name) for each in declared))
 
     def version(self) -> object:
@@ -177,7 +96,7 @@ class _Create(Options):
         return order
 
 
-class CassandraSink(_Cassandra, SinkOptions):
+class CassandraSink(OfCassandra, SinkOptions):
     """Rows of a table, written by their primary key: a row that is written again is the same row.
 
     Only the columns that the rows have are written; a null empties its column unless `nulls: keep`. With `timestamp`
@@ -212,8 +131,8 @@ class CassandraSink(_Cassandra, SinkOptions):
     password: str = Field(default="", repr=False, description="The user's password.")
 
     _found: Table | None = PrivateAttr(default=None)
-    _session_number: int = PrivateAttr(default_factory=_SESSIONS.__next__)
-    _check_options = field_validator("options")(_refuse_ours)
+    _session_number: int = PrivateAttr(default_factory=SESSIONS.__next__)
+    _check_options = field_validator("options")(refuse_ours)
 
     @field_validator("create", mode="before")
     @classmethod
@@ -257,7 +176,7 @@ class CassandraSink(_Cassandra, SinkOptions):
         problems = misfits(table, written) + self._wrong_key(table)
         if problems:
             raise BuildError("\n  ".join([f"table {self.table} does not fit the rows:", *problems]))
-        _load(spark, self._spark_access())
+        load(spark, self.spark_access())
         self._found = table
 
     def write_batch(self, rows: DataFrame, batch: Batch) -> None:
@@ -270,9 +189,9 @@ class CassandraSink(_Cassandra, SinkOptions):
 
         def write() -> None:
             try:
-                Write(self.access, table, self._spark_access(), **self._how()).write(rows)
+                Write(self.access, table, self.spark_access(), **self._how()).write(rows)
             except Exception:
-                self._session_number = next(_SESSIONS)
+                self._session_number = next(SESSIONS)
                 raise
 
         patiently(write, self.access, _stopped(rows, batch))
@@ -313,20 +232,6 @@ class CassandraSink(_Cassandra, SinkOptions):
             if name is not None and kinds.get(name) != kind:
                 found = f"is {kinds[name]}" if name in kinds else "is no column of the rows"
                 raise BuildError(f"{option!r} is {name!r}, which {found}; name a column of type {kind}")
-
-
-def _load(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    """The table, once Spark's connector knows it too: it hears of a new one a moment later than we do."""
-    deadline = time.monotonic() + _NEWS_SECONDS
-    while True:
-        try:
-            return spark.read.format(FORMAT).options(**options).load()
-        except Exception as error:
-            # Spark 4 has no class of this name any more, so the connector cannot even say it properly.
-            unknown = "NoSuchTable" in str(error) or "NoSuchNamespace" in str(error)
-            if not unknown or time.monotonic() > deadline:
-                raise
-            time.sleep(_LOOK_SECONDS)
 
 
 def _stopped(rows: DataFrame, batch: Batch) -> Callable[[], bool]:
