@@ -161,6 +161,8 @@ class Pipeline:
     folder: str = "."
     storage: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
+    state_limit: int = 0
+    """How many bytes of state one query may have before we say so; 0 for half of the memory."""
     tests: tuple[Mapping[str, Any], ...] = ()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
 

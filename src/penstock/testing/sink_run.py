@@ -46,14 +46,6 @@ class _CrashError(Exception):
     """Raised inside a sink on purpose."""
 
 
-def late_rows(report: Mapping[str, Any]) -> int:
-    """Rows of a batch that came after the watermark: the exact count if the report has it, or else Spark's."""
-    exact: Any = getattr(snapshot(report), "late_rows", None)
-    if exact is not None:
-        return sum(exact.values()) if isinstance(exact, Mapping) else int(exact)
-    return sum(operator.get("numRowsDroppedByWatermark", 0) for operator in report.get("stateOperators", []))
-
-
 @dataclass
 class SinkRun:
     """A query that reads given rows and keeps what it writes, by micro-batch."""
@@ -155,7 +147,7 @@ class SinkRun:
     @property
     def late_rows(self) -> int:
         """Late rows over all batches."""
-        return sum(late_rows(report) for report in self.reports.values())
+        return sum(snapshot(report).late_rows for report in self.reports.values())
 
     @property
     def state_rows(self) -> int:
