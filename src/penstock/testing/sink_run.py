@@ -62,6 +62,7 @@ class SinkRun:
     _crash_at: int | None = None
     _crashed: bool = False
     _torn: str = ""
+    _last_report: tuple[str, str] = ("", "")
     _queries: list[StreamingQuery] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -198,10 +199,15 @@ class SinkRun:
 
     def _take_reports(self, query: StreamingQuery) -> None:
         said: Any = query._jsq.recentProgress()
-        for each in said:
-            report = json.loads(each.json())
+        newest = None
+        for at in range(len(said) - 1, -1, -1):
+            report = json.loads(said[at].json())
+            newest = newest or (report["runId"], report["timestamp"])
+            if (report["runId"], report["timestamp"]) == self._last_report:
+                break
             if "addBatch" in report["durationMs"]:
                 self.reports[report["batchId"]] = report
+        self._last_report = newest or self._last_report
 
     def _lose_commits(self, first: int) -> None:
         """What a kill after the write and before the commit of batch `first` leaves, and the start after it."""
