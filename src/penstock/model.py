@@ -160,6 +160,12 @@ class Pipeline:
         yield from (sink.connector for sink in self.sinks)
 
     @property
+    def ends(self) -> Iterator[tuple[Source | Sink, SourceOptions | SinkOptions]]:
+        """Every source and sink with its options."""
+        yield from ((source, source.connector) for source in self.sources)
+        yield from ((sink, sink.connector) for sink in self.sinks)
+
+    @property
     def jar_groups(self) -> tuple[str, ...]:
         """The groups of jars that the session needs, each once."""
         decodes = [decode for source in self.sources for decode in (source.value, source.key) if decode]
