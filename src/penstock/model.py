@@ -189,6 +189,12 @@ class Pipeline:
         yield from (target.connector for sink in self.sinks for target in sink.targets)
 
     @property
+    def ends(self) -> Iterator[tuple[Source | Sink, SourceOptions | SinkOptions]]:
+        """Every source and sink with its options."""
+        yield from ((source, source.connector) for source in self.sources)
+        yield from ((sink, target.connector) for sink in self.sinks for target in sink.targets)
+
+    @property
     def jar_groups(self) -> tuple[str, ...]:
         """The groups of jars that the session needs, each once."""
         decodes = [decode for source in self.sources for decode in (source.value, source.key) if decode]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import jars
 from penstock.services import KafkaBroker
@@ -24,6 +25,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     kafka = KafkaBroker(folder, jars.fetch([KafkaBroker.jars]), free_port())
     yield kafka.up(lambda _: None)
     kafka.down()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A real broker with every kind of secured listener."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
 
 
 @pytest.fixture

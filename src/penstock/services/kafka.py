@@ -16,6 +16,8 @@ from typing import ClassVar
 
 from penstock.errors import CallError, ServiceError
 from penstock.java import java
+from penstock.services.certificates import write_private
+from penstock.services.kafka_listeners import Listener, Secured
 from penstock.services.process import Process, Progress, Status
 
 HOST = "127.0.0.1"
@@ -32,8 +34,10 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners={listeners},CONTROLLER://{host}:{controller_port}
+advertised.listeners={listeners}
+listener.security.protocol.map={protocols}
+inter.broker.listener.name=PLAINTEXT
 log.dirs=data
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
@@ -75,6 +79,8 @@ class KafkaBroker:
     folder: Path
     class_path: Sequence[Path] = ()
     port: int | None = None
+    listeners: tuple[Listener, ...] = ()
+    """Secured listeners besides the plaintext one."""
 
     name: ClassVar[str] = "kafka"
     jars: ClassVar[str] = "broker"
@@ -85,6 +91,7 @@ class KafkaBroker:
             found = self._process.status()
             if found.state == "running" and found.address is not None:
                 self._refuse_other_port(found.address)
+                self._refuse_other_listeners()
                 self._wait(found.address, progress)
                 return found.address
             return self._start(progress)
@@ -99,6 +106,11 @@ class KafkaBroker:
     def status(self) -> Status:
         """Whether the broker runs, where and since when."""
         return self._process.status()
+
+    @property
+    def secured(self) -> Secured:
+        """The secured listeners, and what clients need to use them."""
+        return Secured(self.folder.absolute(), self.listeners)
 
     @property
     def _process(self) -> Process:
@@ -123,6 +135,8 @@ class KafkaBroker:
         self._process.start(self._java("kafka.Kafka", "server.properties", flags=_FLAGS), address)
         try:
             self._wait(address, progress)
+            if self.listeners:
+                self.secured.add_users(address)
         except BaseException:  # Ctrl-C too: a broker that nobody waits for would hold the port
             self._process.stop()
             raise
@@ -141,6 +155,12 @@ class KafkaBroker:
             raise CallError(
                 f"kafka already runs on {address}, not on port {self.port}; run `penstock dev down kafka` first"
             )
+
+    def _refuse_other_listeners(self) -> None:
+        missing = [listener.name for listener in self.listeners if listener.name not in self.secured.addresses]
+        if missing:
+            fix = "run `penstock dev down kafka` first; its data stays"
+            raise CallError(f"kafka already runs, without the listeners {', '.join(missing)}; {fix}")
 
     def _choose_port(self) -> int:
         if self.port is None:
@@ -165,9 +185,29 @@ class KafkaBroker:
         return self.folder / "data" / "meta.properties"
 
     def _write_settings(self, port: int) -> None:
-        settings = _SERVER.format(host=HOST, port=port, controller_port=free_port())
-        (self.folder / "server.properties").write_text(settings, encoding="utf-8")
+        addresses = self._addresses()
+        plain = Listener("plaintext", encrypted=False)
+        places = {plain.id: f"{HOST}:{port}", **{each.id: addresses[each.name] for each in self.listeners}}
+        protocols = {each.id: each.protocol for each in (plain, *self.listeners)}
+        settings = _SERVER.format(
+            host=HOST,
+            controller_port=free_port(),
+            listeners=",".join(f"{name}://{place}" for name, place in places.items()),
+            protocols=",".join(f"{name}:{word}" for name, word in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()),
+        )
+        if self.listeners:
+            self.secured.prepare(addresses)
+            settings += "\n".join(self.secured.settings(addresses)) + "\n"
+        else:
+            self.secured.forget()
+        # Passwords of users are among them.
+        write_private(self.folder / "server.properties", settings.encode())
         (self.folder / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+
+    def _addresses(self) -> dict[str, str]:
+        """Where each secured listener was, if that is still free, or somewhere else."""
+        last = self.secured.addresses
+        return {each.name: _still_free(last.get(each.name)) or f"{HOST}:{free_port()}" for each in self.listeners}
 
     def _format(self) -> None:
         # A cluster's id is a UUID in 22 letters; one that begins with "-" would be read as an option.
@@ -217,6 +257,10 @@ def why_not(port: int) -> str | None:
             taken = error.errno == errno.EADDRINUSE
             return "another program listens on it" if taken else (error.strerror or "unknown reason").lower()
     return None
+
+
+def _still_free(address: str | None) -> str | None:
+    return address if address and why_not(int(address.rpartition(":")[2])) is None else None
 
 
 def free_port() -> int:
