@@ -15,7 +15,7 @@ from penstock.connectors.kafka_failures import explained
 from penstock.connectors.kafka_preflight import Examination
 from penstock.connectors.kafka_security import Sasl, Security, Tls
 from penstock.connectors.kafka_topics import MissingTopicError, create_topics
-from penstock.options import ALL_TRIGGERS, Batch, Names, Seen, SinkOptions, SourceOptions
+from penstock.options import ALL_TRIGGERS, Batch, Duration, Names, Seen, SinkOptions, SourceOptions, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["EMBEDDED", "KafkaSink", "KafkaSource", "MissingTopicError", "create_topics", "milliseconds"]
 
 EMBEDDED = "embedded"
+_TRANSACTION_TIMEOUT = "5 minutes"
+_WRITERS = 2
 Offsets = dict[str, dict[int | str, int]]
 Position = Literal["earliest", "latest"] | Offsets | str
 
@@ -194,11 +196,14 @@ class KafkaSource(_Kafka, SourceOptions):
 
 
 class KafkaSink(_Kafka, SinkOptions):
-    """Records of a Kafka topic; at-least-once: a batch that is replayed after a crash is sent again."""
+    """Records of a Kafka topic, at least once, or exactly once for consumers that read committed records."""
 
     kind: ClassVar[str] = "kafka"
     triggers = ALL_TRIGGERS
-    promise: ClassVar[str] = "at-least-once: a batch that is replayed after a crash is sent again"
+    promise: ClassVar[str] = (
+        "at-least-once: a batch that is replayed after a crash is sent again; with 'delivery: exactly-once' a batch is "
+        "sent in transactions that carry its number, and consumers that read committed records see it once"
+    )
 
     servers: str = Field(min_length=1, description="Comma-separated host:port list, or 'embedded'.")
     tls: Tls | None = Field(default=None, description="An encrypted connection: {ca, cert, key, password}.")
@@ -212,6 +217,15 @@ class KafkaSink(_Kafka, SinkOptions):
         default=None, description="The Avro schema to write with; by default the row's own."
     )
     headers: str | None = Field(default=None, description="The column with headers: array<struct<key, value>>.")
+    delivery: Literal["at-least-once", "exactly-once"] = Field(
+        default="at-least-once", description="Whether a batch that is replayed after a crash is sent again."
+    )
+    writers: int | None = Field(
+        default=None, ge=1, le=64, description="Exactly-once: how many transactions share a batch; 2 by default."
+    )
+    transaction_timeout: Duration | None = Field(
+        default=None, description="Exactly-once: the longest that sending a batch may take; 5 minutes by default."
+    )
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
 
@@ -222,6 +236,12 @@ class KafkaSink(_Kafka, SinkOptions):
             raise ValueError("give one of 'topic' and 'topic_column'")
         if self.avro_schema and self.value != "avro":
             raise ValueError("'avro_schema' needs 'value: avro'")
+        if self.delivery == "exactly-once" and not self.topic:
+            raise ValueError(
+                "'delivery: exactly-once' notes its batches in one topic; give 'topic', not 'topic_column'"
+            )
+        if self.delivery != "exactly-once" and (self.writers or self.transaction_timeout):
+            raise ValueError("'writers' and 'transaction_timeout' belong to 'delivery: exactly-once'")
         return self
 
     @property
@@ -243,16 +263,23 @@ class KafkaSink(_Kafka, SinkOptions):
 
     @property
     def native(self) -> bool:
-        """Spark sends records by itself."""
-        return True
+        """Spark sends records by itself, but not in transactions."""
+        return self.delivery == "at-least-once"
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of key, value, topic and headers."""
         return self.records(rows).writeStream.format("kafka").options(**self._writer_options())
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
-        """Send one batch; a replayed one is sent again."""
-        self.records(rows).write.format("kafka").options(**self._writer_options()).save()
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Send one batch; a replayed one is sent again, or with exactly-once only what is missing of it."""
+        if self.native:
+            self.records(rows).write.format("kafka").options(**self._writer_options()).save()
+            return
+        from penstock.connectors.kafka_transactions import Sending, send
+
+        timeout = seconds(self.transaction_timeout or _TRANSACTION_TIMEOUT)
+        whole = Sending(str(self.topic), self.client_settings, batch.writer, batch.query, batch.number, timeout)
+        send(self.records(rows), whole, self.writers or _WRITERS)
 
     def _writer_options(self) -> dict[str, str]:
         options = {

@@ -1,0 +1,183 @@
+"""Batches to Kafka exactly once: each task sends its rows in one transaction that also notes the batch's number.
+
+    task n of batch b:  offset of group (writer, checkpoint, n) past b?  -> done before, send nothing
+                        begin -> offset b + 1 -> records -> commit          all of it or nothing
+
+The transactional id is the same in every run, so a writer that was thought dead is fenced off, and what it left open is
+aborted. The rows of a task are chosen by their bytes: a replayed batch has the same ones in the same task.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import RunError
+
+if TYPE_CHECKING:
+    import pyarrow
+    from confluent_kafka import Consumer, Producer
+    from pyspark.sql import DataFrame
+
+PRODUCER = {
+    "linger.ms": 5,
+    "batch.size": 262_144,
+    "compression.type": "lz4",
+    # As the Java client chooses partitions, so that a key stays where it was.
+    "partitioner": "murmur2_random",
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 65_536,
+}
+_QUIET = {"log_level": 0}
+_ANSWER_SECONDS = 60.0
+_COLUMNS = ("key", "value")
+
+#: The open writers of this Python worker, by group: the next batch finds its own again.
+_open: dict[str, _Writer] = {}
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What a task must know to send its rows."""
+
+    topic: str
+    client: Mapping[str, Any]
+    writer: str
+    query: str
+    batch: int
+    timeout_seconds: float
+
+    def transactional_id(self, task: int) -> str:
+        """The same in every run."""
+        return f"penstock.{self.writer}.{task}"
+
+    def group(self, task: int) -> str:
+        """The consumer group whose offset is the number of the next batch; another checkpoint has another."""
+        return f"penstock.{self.writer}.{self.query}.{task}"
+
+
+def send(records: DataFrame, sending: Sending, tasks: int) -> None:
+    """Send a batch of key, value and headers; what was sent before is not sent again."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    binary = [F.col(name).cast("binary").alias(name) for name in _COLUMNS if name in records.columns]
+    headers = [F.col("headers")] if "headers" in records.columns else []
+    spread = records.select(*binary, *headers).repartition(tasks, F.xxhash64(*binary))
+    spread.mapInArrow(lambda batches: _sent(batches, sending), "sent long").collect()
+
+
+def _sent(batches: Iterator[pyarrow.RecordBatch], sending: Sending) -> Iterator[pyarrow.RecordBatch]:
+    """One task, on an executor."""
+    import pyarrow as pa
+    from confluent_kafka import KafkaException
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    try:
+        writer = _begun(sending, context.partitionId() if context else 0)
+        count = writer.send(batches, sending) if writer else 0
+    except KafkaException as error:
+        raise _failed(sending, error) from error
+    yield pa.RecordBatch.from_pydict({"sent": [count]})
+
+
+def _begun(sending: Sending, task: int) -> _Writer | None:
+    """A writer whose transaction has begun; None if the batch was sent before."""
+    from confluent_kafka import KafkaException
+
+    group = sending.group(task)
+    kept = _open.get(group)
+    try:
+        return kept.begun(sending) if kept else _opened(sending, task).begun(sending)
+    except KafkaException as error:
+        if kept is None or not error.args[0].fatal():
+            raise
+    # Another worker of ours has opened the same id since, and may have sent this batch: look again.
+    return _opened(sending, task).begun(sending)
+
+
+def _opened(sending: Sending, task: int) -> _Writer:
+    """A new writer; what another one of this id left open is aborted, and that one can send no more."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    milliseconds = int(sending.timeout_seconds * 1000)
+    own = {"transactional.id": sending.transactional_id(task), "transaction.timeout.ms": milliseconds}
+    producer = Producer({**PRODUCER, **sending.client, **_QUIET, **own, "message.timeout.ms": milliseconds})
+    producer.init_transactions(_ANSWER_SECONDS)
+    # Only now: nobody else can note a batch any more.
+    reads = {"group.id": sending.group(task), "isolation.level": "read_committed", "enable.auto.commit": False}
+    group = Consumer({**sending.client, **_QUIET, **reads})
+    (noted,) = group.committed([TopicPartition(sending.topic, 0)], _ANSWER_SECONDS)
+    writer = _Writer(producer, group, max(0, noted.offset))
+    _open[sending.group(task)] = writer
+    return writer
+
+
+class _Writer:
+    """A producer with its transactional id, and the group that it notes batches in."""
+
+    def __init__(self, producer: Producer, group: Consumer, next_batch: int) -> None:
+        self._producer, self._group, self._next_batch = producer, group, next_batch
+
+    def begun(self, sending: Sending) -> _Writer | None:
+        """Begin with the batch's number: an id that is no longer ours is noticed before a row is taken."""
+        from confluent_kafka import TopicPartition
+
+        if sending.batch < self._next_batch:
+            return None
+        self._producer.begin_transaction()
+        mark = [TopicPartition(sending.topic, 0, sending.batch + 1)]
+        self._producer.send_offsets_to_transaction(mark, self._group.consumer_group_metadata(), _ANSWER_SECONDS)
+        return self
+
+    def send(self, batches: Iterator[pyarrow.RecordBatch], sending: Sending) -> int:
+        """Send the rows and commit; whatever happens in between, none of them is seen."""
+        try:
+            count = sum(_produced(self._producer, sending, batch) for batch in batches)
+            self._producer.commit_transaction(sending.timeout_seconds)
+        except BaseException:
+            for group, writer in list(_open.items()):
+                if writer is self:
+                    # The next one that opens this id aborts what is open.
+                    del _open[group]
+            raise
+        self._next_batch = sending.batch + 1
+        return count
+
+
+def _produced(producer: Producer, sending: Sending, batch: pyarrow.RecordBatch) -> int:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    nothing = [None] * batch.num_rows
+    keys, headers = columns.get("key", nothing), columns.get("headers", nothing)
+    for value, key, extra in zip(columns["value"], keys, headers, strict=True):
+        pairs = [(each["key"], each["value"]) for each in extra] if extra else None
+        _produce(producer, sending, {"value": value, "key": key, "headers": pairs})
+    producer.poll(0)
+    return int(batch.num_rows)
+
+
+def _produce(producer: Producer, sending: Sending, record: dict[str, Any]) -> None:
+    deadline = 0.0
+    while True:
+        try:
+            producer.produce(sending.topic, **record)
+            return
+        except BufferError:
+            # The queue is full: wait until the broker has taken some of it.
+            deadline = deadline or time.monotonic() + sending.timeout_seconds
+            if time.monotonic() > deadline:
+                says = f"Kafka took no record of topic {sending.topic!r} for {sending.timeout_seconds:.0f} s"
+                raise RunError(f"{says}; look at the brokers", retry=True) from None
+            producer.poll(0.1)
+
+
+def _failed(sending: Sending, error: Exception) -> RunError:
+    reason = error.args[0]
+    fix = "the batch will be sent again, whole"
+    if reason.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+        fix = "another run of this pipeline writes to it; let only one of them run"
+    elif "TIME" in reason.name():
+        fix = "raise 'transaction_timeout', or make batches smaller with 'records_per_trigger'"
+    return RunError(f"Kafka did not take a batch for topic {sending.topic!r}: {reason.str()}; {fix}", retry=True)
