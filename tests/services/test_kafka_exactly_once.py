@@ -133,6 +133,16 @@ def test_another_checkpoint_sends_its_own_batches(numbers, kafka, topic):
     assert committed(kafka, topic) == sorted(EXPECTED * 2)
 
 
+def test_another_number_of_writers_is_refused_for_the_same_checkpoint(numbers, kafka, topic, refusal):
+    numbers.run(pipeline(kafka, topic))
+    numbers.put("in/3.json", '{"n": 300}')
+
+    kafka_transactions._agreed.clear()
+    said = refusal(numbers.run, pipeline(kafka, topic, ", writers: 3"))
+
+    assert "'writers' is 3, and the batches of this checkpoint are shared by 2; set 'writers: 2'" in said
+
+
 def test_it_works_beside_other_targets(numbers, kafka, topic):
     text = pipeline(kafka, topic).replace(
         "kafka: {", "to:\n          - files: {path: out, format: json}\n          - kafka: {"

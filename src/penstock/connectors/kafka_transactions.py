@@ -34,6 +34,9 @@ _QUIET = {"log_level": 0}
 _ANSWER_SECONDS = 60.0
 _COLUMNS = ("key", "value")
 
+#: The writers whose number of tasks was compared with that of earlier runs.
+_agreed: set[str] = set()
+
 #: The open writers of this Python worker, by group: the next batch finds its own again.
 _open: dict[str, _Writer] = {}
 
@@ -49,6 +52,11 @@ class Sending:
     batch: int
     timeout_seconds: float
 
+    @property
+    def tasks_group(self) -> str:
+        """The consumer group whose offset is the number of tasks that share each batch of this checkpoint."""
+        return f"penstock.{self.writer}.{self.query}.tasks"
+
     def transactional_id(self, task: int) -> str:
         """The same in every run."""
         return f"penstock.{self.writer}.{task}"
@@ -62,10 +70,31 @@ def send(records: DataFrame, sending: Sending, tasks: int) -> None:
     """Send a batch of key, value and headers; what was sent before is not sent again."""
     from pyspark.sql import functions as F  # noqa: N812
 
+    if sending.tasks_group not in _agreed:
+        _agree(sending, tasks)
     binary = [F.col(name).cast("binary").alias(name) for name in _COLUMNS if name in records.columns]
     headers = [F.col("headers")] if "headers" in records.columns else []
     spread = records.select(*binary, *headers).repartition(tasks, F.xxhash64(*binary))
     spread.mapInArrow(lambda batches: _sent(batches, sending), "sent long").collect()
+
+
+def _agree(sending: Sending, tasks: int) -> None:
+    """A batch that was sent in part is only found again by as many tasks as it was shared by."""
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    group = Consumer({**sending.client, **_QUIET, "group.id": sending.tasks_group, "enable.auto.commit": False})
+    try:
+        known = _noted(group, sending.topic)
+        if known < 0:
+            group.commit(offsets=[TopicPartition(sending.topic, 0, tasks)], asynchronous=False)
+        elif known != tasks:
+            says = f"'writers' is {tasks}, and the batches of this checkpoint are shared by {known}"
+            raise RunError(f"{says}; set 'writers: {known}'")
+    except KafkaException as error:
+        raise _failed(sending, error) from error
+    finally:
+        group.close()
+    _agreed.add(sending.tasks_group)
 
 
 def _sent(batches: Iterator[pyarrow.RecordBatch], sending: Sending) -> Iterator[pyarrow.RecordBatch]:
@@ -100,7 +129,7 @@ def _begun(sending: Sending, task: int) -> _Writer | None:
 
 def _opened(sending: Sending, task: int) -> _Writer:
     """A new writer; what another one of this id left open is aborted, and that one can send no more."""
-    from confluent_kafka import Consumer, Producer, TopicPartition
+    from confluent_kafka import Consumer, Producer
 
     milliseconds = int(sending.timeout_seconds * 1000)
     own = {"transactional.id": sending.transactional_id(task), "transaction.timeout.ms": milliseconds}
@@ -109,10 +138,29 @@ def _opened(sending: Sending, task: int) -> _Writer:
     # Only now: nobody else can note a batch any more.
     reads = {"group.id": sending.group(task), "isolation.level": "read_committed", "enable.auto.commit": False}
     group = Consumer({**sending.client, **_QUIET, **reads})
-    (noted,) = group.committed([TopicPartition(sending.topic, 0)], _ANSWER_SECONDS)
-    writer = _Writer(producer, group, max(0, noted.offset))
+    writer = _Writer(producer, group, max(0, _noted(group, sending.topic)))
     _open[sending.group(task)] = writer
     return writer
+
+
+def _noted(group: Consumer, topic: str) -> int:
+    """The offset that the group has committed, below zero if none; a broker that is starting gets some time."""
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+    starting = (
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            (noted,) = group.committed([TopicPartition(topic, 0)], _ANSWER_SECONDS)
+            return int(noted.offset)
+        except KafkaException as error:
+            if error.args[0].code() not in starting or time.monotonic() > deadline:
+                raise
+            group.poll(0.2)
 
 
 class _Writer:
