@@ -11,6 +11,7 @@ from penstock.options import SinkOptions, SourceOptions, StepOptions
 
 Severity = Literal["error", "warning"]
 Keys = tuple[str | int, ...]
+_EXTENSIONS = "spark.sql.extensions"
 
 
 @dataclass(frozen=True, order=True)
@@ -205,8 +206,11 @@ class Pipeline:
     @property
     def session_settings(self) -> dict[str, str]:
         """What the session must have from its start: of the connectors, then of the file."""
-        needed = [connector.session for connector in self.connectors]
-        return {key: value for settings in [*needed, self.spark] for key, value in settings.items()}
+        asked = [*(connector.session for connector in self.connectors), self.spark]
+        together = {key: value for settings in asked for key, value in settings.items()}
+        # A list, unlike the others: one does not take the place of another.
+        extensions = dict.fromkeys(settings[_EXTENSIONS] for settings in asked if settings.get(_EXTENSIONS))
+        return {**together, _EXTENSIONS: ",".join(extensions)} if extensions else together
 
     def upstream(self, name: str) -> tuple[str, ...]:
         """Every stream that `name` is made from, itself included."""

@@ -175,6 +175,10 @@ class SinkOptions(_Connector):
         """A writer of the rows, not started."""
         raise NotImplementedError
 
+    def unfit(self, mode: str) -> str | None:  # noqa: ARG002
+        """Why these options cannot write a mode, and what to do; None if they can."""
+        return None
+
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
         """Before the first batch: make what is asked for; an error names every column that does not fit."""
 

@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from penstock.connectors.console import ConsoleSink
+from penstock.connectors.delta import DeltaSink, DeltaSource
 from penstock.connectors.files import FileSink, FileSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
 from penstock.connectors.memory import MemorySink
@@ -23,8 +24,8 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+    (DeltaSource, FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (ConsoleSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
+    (ConsoleSink, DeltaSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
 )
