@@ -28,10 +28,12 @@ PRODUCER = {
     # As the Java client chooses partitions, so that a key stays where it was.
     "partitioner": "murmur2_random",
     "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 65_536,
+    "queue.buffering.max.kbytes": 1_048_576,
 }
 _QUIET = {"log_level": 0}
 _ANSWER_SECONDS = 60.0
+_WAITING_ROWS = 50_000
+_WAITING_BYTES = 64_000_000
 _COLUMNS = ("key", "value")
 
 #: The writers whose number of tasks was compared with that of earlier runs.
@@ -196,29 +198,36 @@ class _Writer:
 
 
 def _produced(producer: Producer, sending: Sending, batch: pyarrow.RecordBatch) -> int:
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-    nothing = [None] * batch.num_rows
-    keys, headers = columns.get("key", nothing), columns.get("headers", nothing)
-    for value, key, extra in zip(columns["value"], keys, headers, strict=True):
-        pairs = [(each["key"], each["value"]) for each in extra] if extra else None
-        _produce(producer, sending, {"value": value, "key": key, "headers": pairs})
-    producer.poll(0)
+    """Hand the rows over in their order, as fast as the broker takes them."""
+    size = max(1, batch.nbytes // max(1, batch.num_rows))
+    waiting = max(1, min(_WAITING_ROWS, _WAITING_BYTES // size))
+    for start in range(0, batch.num_rows, waiting):
+        part = batch.slice(start, waiting)
+        _wait(producer, sending, waiting)
+        if "headers" in batch.schema.names:
+            for row in part.to_pylist():
+                headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
+                producer.produce(sending.topic, row["value"], row.get("key"), headers=headers)
+        else:
+            _checked(part.to_pylist(), producer, sending)
     return int(batch.num_rows)
 
 
-def _produce(producer: Producer, sending: Sending, record: dict[str, Any]) -> None:
-    deadline = 0.0
-    while True:
-        try:
-            producer.produce(sending.topic, **record)
-            return
-        except BufferError:
-            # The queue is full: wait until the broker has taken some of it.
-            deadline = deadline or time.monotonic() + sending.timeout_seconds
-            if time.monotonic() > deadline:
-                says = f"Kafka took no record of topic {sending.topic!r} for {sending.timeout_seconds:.0f} s"
-                raise RunError(f"{says}; look at the brokers", retry=True) from None
-            producer.poll(0.1)
+def _checked(records: list[dict[str, Any]], producer: Producer, sending: Sending) -> None:
+    from confluent_kafka import KafkaException
+
+    if producer.produce_batch(sending.topic, records) < len(records):
+        raise KafkaException(next(record["_error"] for record in records if "_error" in record))
+
+
+def _wait(producer: Producer, sending: Sending, most: int) -> None:
+    """Until the queue has room for as many rows again: it must never be full, or rows would change places."""
+    deadline = time.monotonic() + sending.timeout_seconds
+    while len(producer) > most:
+        if time.monotonic() > deadline:
+            says = f"Kafka took no record of topic {sending.topic!r} for {sending.timeout_seconds:.0f} s"
+            raise RunError(f"{says}; look at the brokers", retry=True)
+        producer.poll(0.05)
 
 
 def _failed(sending: Sending, error: Exception) -> RunError:
