@@ -119,13 +119,15 @@ class Target:
     """Where its options are, inside the sink."""
     select: str = ""
     where: str = ""
+    group_by: str = ""
     optional: bool = False
 
     def sql(self, table: str) -> str:
         """What it gets of the rows of a table; empty if it gets them as they are."""
         if not self.select and not self.where:
             return ""
-        return f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+        text = f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+        return f"{text} GROUP BY {self.group_by}" if self.group_by else text
 
 
 @dataclass(frozen=True)
