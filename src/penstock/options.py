@@ -120,7 +120,12 @@ class SourceOptions(_Connector):
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     value_column: ClassVar[str | None] = None
     has_keys: ClassVar[bool] = False
+    can_be_stream: ClassVar[bool] = True
     can_be_static: ClassVar[bool] = False
+    can_look_up: ClassVar[bool] = False
+    """Whether a step `lookup` can read it key by key."""
+    tells_changes: ClassVar[bool] = True
+    """Whether `version` can tell that a static table has changed."""
     promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
 
     def explain(self, failure: str) -> str | None:  # noqa: ARG002
@@ -139,9 +144,26 @@ class SourceOptions(_Connector):
         """Everything that is there now, as a table beside the streams."""
         raise NotImplementedError
 
+    def look_up(self, rows: DataFrame, lookup: Lookup) -> DataFrame:
+        """The rows with what the table has for their keys, reading nothing else of it."""
+        raise NotImplementedError
+
     def version(self) -> object:
         """Something that differs when the table beside the streams has changed."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What of a table is added to rows, by their keys."""
+
+    on: Mapping[str, str]
+    """Columns of the rows, and those of the table that they must equal."""
+    columns: Mapping[str, str]
+    """New columns, and those of the table that they come from; all but the key if there are none."""
+    kind: str = "left"
+    cache_seconds: float = 0.0
+    concurrency: int = 64
 
 
 @dataclass(frozen=True)
@@ -165,6 +187,8 @@ class SinkOptions(_Connector):
     remembers: ClassVar[bool] = True
     shares: ClassVar[bool] = True
     """Whether it can be one of several targets."""
+    upserts: ClassVar[bool] = False
+    """Whether a replayed batch is harmless only because its rows have the same keys again."""
 
     @property
     def native(self) -> bool:
@@ -189,6 +213,10 @@ class SinkOptions(_Connector):
 
 class StepOptions(Options):
     """How rows are made from other rows."""
+
+    def beside(self, tables: Mapping[str, SourceOptions]) -> Self:  # noqa: ARG002
+        """The same step, knowing the systems behind the static tables that it reads; a test gives rows instead."""
+        return self
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
         """The rows of this step, from those that it reads."""
