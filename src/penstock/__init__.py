@@ -1,6 +1,18 @@
 """Penstock: production streaming pipelines on Apache Spark, from one file."""
 
 from penstock.errors import PenstockError
-from penstock.pipeline import Pipeline, console, files, kafka, memory, rate, socket
+from penstock.options import Secret
+from penstock.pipeline import Pipeline, console, eventhubs, files, kafka, memory, rate, socket
 
-__all__ = ["PenstockError", "Pipeline", "console", "files", "kafka", "memory", "rate", "socket"]
+__all__ = [
+    "PenstockError",
+    "Pipeline",
+    "Secret",
+    "console",
+    "eventhubs",
+    "files",
+    "kafka",
+    "memory",
+    "rate",
+    "socket",
+]

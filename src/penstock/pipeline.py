@@ -37,8 +37,9 @@ def _connector(kind: str) -> Callable[..., Connector]:
     return connector
 
 
-console, files, kafka = _connector("console"), _connector("files"), _connector("kafka")
-memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
+console, eventhubs, files = _connector("console"), _connector("eventhubs"), _connector("files")
+kafka, memory = _connector("kafka"), _connector("memory")
+rate, socket = _connector("rate"), _connector("socket")
 
 
 class Pipeline:

@@ -16,6 +16,7 @@ from penstock.checks.places import (
 )
 from penstock.checks.queries import append_has_watermark, complete_has_aggregation, mode_fits_sink
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
+from penstock.checks.secrets import passwords_travel_encrypted, secrets_are_not_in_the_file
 from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
 from penstock.checks.sql import (
     sql_calls_no_java,
@@ -56,6 +57,8 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sinks_do_not_feed_sources,
     storage_is_no_input,
     cluster_has_storage,
+    secrets_are_not_in_the_file,
+    passwords_travel_encrypted,
 )
 
 

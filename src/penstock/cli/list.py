@@ -40,7 +40,7 @@ def command(kind: str | None, as_json: bool) -> None:
         return
     for role, options in chosen:
         first = (options.__doc__ or "").strip().splitlines()[0]
-        click.echo(f"{options.kind:<9}{role:<8}{first}")
+        click.echo(f"{options.kind:<11}{role:<8}{first}")
         if kind is not None:
             _print_options(options)
 
@@ -82,6 +82,8 @@ def _type(told: dict[str, Any]) -> str:
         return " | ".join(dict.fromkeys(_type(part) for part in told["anyOf"] if part.get("type") != "null"))
     if told.get("type") == "array":
         return f"list of {_type(told.get('items', {'type': 'values'}))}"
+    if "$ref" in told:
+        return "mapping"
     names = {
         "string": "text",
         "integer": "whole number",

@@ -235,6 +235,12 @@ class KafkaSink(_Kafka, SinkOptions):
         wanted = (self.topic,) if self.topic else ()
         yield from Examination(self.servers, self.security, wanted, "write", own).facts(wait_seconds, say)
 
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python producer of confluent-kafka needs to write as Spark does: brokers, user, and its settings."""
+        own = kafka_settings.for_client(self.options, producer=True)
+        return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
+
     def sender(self) -> KafkaSink:
         """What writes into the same topic, for a feed; ValueError unless it is one."""
         if not self.topic:
