@@ -29,6 +29,8 @@ from penstock.services.kafka_listeners import LISTENERS, USER, Listener
 #: What breaks out of a text that is quoted by hand.
 AWKWARD = "quo\"te; back\\slash, 'apostrophe', #{${env:HOME}} \u00fcml\u00e4ut\nsecond line"
 DEMO = "databricks-demo"
+#: A password that is easy to find wherever it leaked to.
+MARKED = "m4rk3d-9f2e-p4ssw0rd"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
         *LISTENERS,
         Listener("expired", certificate="expired"),
         Listener("elsewhere", certificate="elsewhere"),
-        Listener("hub", sasl=("PLAIN",), users={"$ConnectionString": hub, "awkward": AWKWARD}),
+        Listener("hub", sasl=("PLAIN",), users={"$ConnectionString": hub, "awkward": AWKWARD, "marked": MARKED}),
         Listener("scram-open", sasl=("SCRAM-SHA-512",), encrypted=False),
     )
     broker = KafkaBroker(folder / "kafka", jars.fetch([KafkaBroker.jars]), free_port(), listeners)

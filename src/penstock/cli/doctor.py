@@ -53,9 +53,10 @@ def command(file: str | None, wait_seconds: float, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(redacted([asdict(fact) for fact in facts]), indent=2))
     else:
+        width = max(14, *(len(fact.name) for fact in facts))
         for fact in facts:
             mark = "ok  " if fact.well else "MISS" if file is None else "BAD "
-            text = f"{mark} {fact.name:<14} {fact.found}" + (f"; {fact.fix}" if fact.fix and not fact.well else "")
+            text = f"{mark} {fact.name:<{width}} {fact.found}" + (f"; {fact.fix}" if fact.fix and not fact.well else "")
             click.echo(redact(text))
     if not all(fact.well for fact in facts):
         sys.exit(1)
