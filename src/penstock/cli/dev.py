@@ -12,6 +12,7 @@ import click
 
 from penstock import services
 from penstock.cli.jars import fetch_with_progress
+from penstock.connectors.kafka import create_topics
 from penstock.errors import CallError
 from penstock.services import SERVICES, KafkaBroker, Status
 from penstock.services.kafka_listeners import LISTENERS, SASL, TLS, Listener, Secured
@@ -28,7 +29,8 @@ def command() -> None:
 @click.option("--port", type=click.IntRange(1, 65535), help="Listen here; otherwise on the usual port or a free one.")
 @click.option("--tls", is_flag=True, help="With secured listeners; print those for TLS and mutual TLS.")
 @click.option("--sasl", is_flag=True, help="With secured listeners; print those for users with passwords.")
-def up(names: tuple[str, ...], port: int | None, tls: bool, sasl: bool) -> None:
+@click.option("--topic", "topics", multiple=True, help="Make this topic of kafka, unless it is there; may be repeated.")
+def up(names: tuple[str, ...], port: int | None, tls: bool, sasl: bool, topics: tuple[str, ...]) -> None:
     """Start services (kafka, unless named) and print their addresses.
 
     --tls or --sasl: the broker also listens for TLS, mutual TLS, and users (PLAIN, SCRAM) over TLS, with certificates
@@ -36,6 +38,8 @@ def up(names: tuple[str, ...], port: int | None, tls: bool, sasl: bool) -> None:
     """
     for name in _known(names or ("kafka",)):
         address = start(name, port, LISTENERS if tls or sasl else ())
+        if topics and name == KafkaBroker.name:
+            create_topics(address, topics)
         if tls or sasl:
             shown = [*(TLS if tls else ()), *(SASL if sasl else ())]
             _print_listeners(address, _service(name).secured, shown)

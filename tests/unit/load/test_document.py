@@ -36,7 +36,7 @@ def made(**values):
         ("socket: {port: 70000}", "source 'a': 'port' is 70000, expected 65535 or less"),
         ("socket: {port: 1, host: 5}", "source 'a': 'host' is 5, expected text; put it in quotes"),
         ("rate: 5", "source 'a': 'rate' is 5, expected a mapping of options; it knows options, rows_per_second, "),
-        ("metadata: true", "source 'a' does not say what it is; add one of files, kafka, rate or socket"),
+        ("metadata: true", "source 'a' does not say what it is; add one of eventhubs, files, kafka, rate or socket"),
         ("{rate: , socket: {port: 1}}", "source 'a' is rate and socket at once; keep one of them"),
         ("{rate: , metadata: yes}", "source 'a': 'metadata' is 'yes', expected true or false"),
         ("{rate: , watermark: {column: t}}", "source 'a' needs 'watermark.delay'; add 'watermark.delay: ...'"),
@@ -72,7 +72,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
 
     found = complaints(f"sources:\n  a: {indented}\n{SINK}")
 
-    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, csv, files, json, kafka, key, "
+    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, csv, eventhubs, files, json, kafka, key, "
     assert len(found) == 1
     assert found[0].partition(": ")[2].startswith(wanted)
 
@@ -82,7 +82,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
     [
         ("{console: }", "sink 'b' needs 'from'; the source or step whose rows are written"),
         ("{form: a, console: }", "sink 'b' does not know 'form'; did you mean 'from'?"),
-        ("{from: a}", "sink 'b' does not say what it is; add one of console, files, kafka or memory"),
+        ("{from: a}", "sink 'b' does not say what it is; add one of console, eventhubs, files, kafka or memory"),
         (
             "{from: a, console: , mode: upsert}",
             "sink 'b': 'mode' is 'upsert', expected append, update or complete",
