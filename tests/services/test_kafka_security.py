@@ -153,3 +153,31 @@ def test_a_declaration_in_a_file_is_relative_to_it(project, secured, kafka):
     """)
 
     assert [row[1] for row in project.rows("out")] == ["a"]
+
+
+def test_a_right_that_is_taken_away_before_the_query_starts_is_named_without_java(project, secured, kafka, refusal):
+    topic, target = kafka.create(), kafka.create()
+    kafka.send(topic, "a")
+    reader = project.load(copied(secured, "sasl-scram", topic, target))
+    secured.restrict(topic, READ="User:someone")
+
+    said = refusal(project.run_once, reader)
+
+    assert said == (
+        f"{project.folder}/pipeline.yaml:4: source 'rows': Kafka at {secured.at('sasl-scram')} does not let us read "
+        f"topic '{topic}'; have an ACL added that allows READ on it"
+    )
+
+
+def test_a_sink_that_may_no_longer_write_is_named_without_java(project, secured, kafka, refusal):
+    topic, target = kafka.create(), kafka.create()
+    kafka.send(topic, "a")
+    writer = project.load(copied(secured, "sasl-scram", topic, target))
+    secured.restrict(target, WRITE="User:someone")
+
+    said = refusal(project.run_once, writer)
+
+    assert said.startswith(f"{project.folder}/pipeline.yaml:")
+    assert "sink 'out': " in said
+    assert f"Not authorized to access topics: [{target}]" in said
+    assert "\tat " not in said

@@ -158,7 +158,7 @@ class KafkaSource(_Kafka, SourceOptions):
     def explain(self, failure: str) -> str | None:
         """Records that are gone from the broker before they were read; a broker that no longer lets us in."""
         if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
-            return explained(failure, self.servers)
+            return explained(failure, self.servers, self.topics or tuple(self.partitions or ()))
         why = "they were deleted or have expired, or the topic was made anew"
         fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
