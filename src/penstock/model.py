@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from penstock.options import SinkOptions, SourceOptions, StepOptions
+from penstock.redaction import redact
 
 Severity = Literal["error", "warning"]
 Keys = tuple[str | int, ...]
@@ -41,6 +42,11 @@ class Finding:
     says: str
     fix: str = ""
     severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        # Rules quote what they find, and what they find may be a secret.
+        object.__setattr__(self, "says", redact(self.says))
+        object.__setattr__(self, "fix", redact(self.fix))
 
     def __str__(self) -> str:
         mark = "warning: " if self.severity == "warning" else ""

@@ -42,8 +42,8 @@ def _connector(kind: str) -> Callable[..., Connector]:
     return connector
 
 
-cassandra = _connector("cassandra")
-console, files, kafka = _connector("console"), _connector("files"), _connector("kafka")
+cassandra, console, delta = _connector("cassandra"), _connector("console"), _connector("delta")
+eventhubs, files, kafka = _connector("eventhubs"), _connector("files"), _connector("kafka")
 memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
 
 

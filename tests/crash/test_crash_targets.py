@@ -101,7 +101,7 @@ class Scene:
     def _cassandra(self) -> list[int]:
         from cassandra.query import SimpleStatement
 
-        asked = SimpleStatement(f"SELECT n FROM {self.keyspace}.numbers", fetch_size=5000)  # noqa: S608
+        asked = SimpleStatement(f"SELECT n FROM {self.keyspace}.numbers", fetch_size=5000)
         return [row[0] for row in self.cassandra.session().execute(asked, timeout=60)]
 
     def _kafka(self) -> list[int]:

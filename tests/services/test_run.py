@@ -128,7 +128,7 @@ BAD = {
         sources: {a: {kafka: {servers: "127.0.0.1:1", topics: [t]}}}
         sinks: {screen: {from: a, console: {}}}
         """,
-        "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s; start it "
+        "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s: connection refused; start it "
         "(penstock dev up kafka runs one here) or correct 'servers'",
     ),
     "a wrong port": (

@@ -160,7 +160,7 @@ class KafkaSource(_Kafka, SourceOptions):
     def explain(self, failure: str) -> str | None:
         """Records that are gone from the broker before they were read; a broker that no longer lets us in."""
         if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
-            return explained(failure, self.servers)
+            return explained(failure, self.servers, self.topics or tuple(self.partitions or ()))
         why = "they were deleted or have expired, or the topic was made anew"
         fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
@@ -254,6 +254,12 @@ class KafkaSink(_Kafka, SinkOptions):
         own = kafka_settings.for_client(self.options)
         wanted = (self.topic,) if self.topic else ()
         yield from Examination(self.servers, self.security, wanted, "write", own).facts(wait_seconds, say)
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python producer of confluent-kafka needs to write as Spark does: brokers, user, and its settings."""
+        own = kafka_settings.for_client(self.options, producer=True)
+        return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
 
     def sender(self) -> KafkaSink:
         """What writes into the same topic, for a feed; ValueError unless it is one."""

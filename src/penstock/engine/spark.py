@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.engine import archive
 from penstock.errors import PenstockError
 from penstock.java import java
+from penstock.redaction import java_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,20 @@ _ALWAYS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "15s",
 }
+
+# What Spark hides in its pages, its event log and its plans: settings and options whose name or value looks like this.
+_HIDDEN = (
+    "(?i)secret|password|passwd|pwd|token|access[.]?key|jaas|credential|sas[l.]|sig=|keystore|truststore|private.?key"
+)
+
+# Last, so that nothing in a file undoes them: Kafka's client calls no URL, loads no login module that looks up names
+# elsewhere, and reads no file or variable that an option's value mentions.
+_KAFKA_STAYS_HOME = (
+    "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=",
+    "-Dorg.apache.kafka.disallowed.login.modules="
+    "com.sun.security.auth.module.JndiLoginModule,com.sun.security.auth.module.LdapLoginModule",
+    "-Dorg.apache.kafka.automatic.config.providers=none",
+)
 
 
 def _java_options(log: Path, level: str, *, archived: bool) -> list[str]:
@@ -64,8 +79,15 @@ def settings(
         ours |= _cluster(master, jars)
     given = {key if key.startswith("spark.") else f"spark.{key}": value for key, value in asked.items()}
     given.pop("spark.master", None)
-    extra = given.pop("spark.driver.extraJavaOptions", "")
-    return {**ours, **given, "spark.driver.extraJavaOptions": " ".join([*java_options, extra]).strip()}
+    own = given.pop("spark.driver.extraJavaOptions", "")
+    executors = given.pop("spark.executor.extraJavaOptions", "")
+    return {
+        **ours,
+        **given,
+        "spark.redaction.regex": "|".join(filter(None, [_HIDDEN, given.get("spark.redaction.regex")])),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, [*java_options, own, *_KAFKA_STAYS_HOME])),
+        "spark.executor.extraJavaOptions": " ".join(filter(None, [executors, *_KAFKA_STAYS_HOME])),
+    }
 
 
 def _one_machine(master: str) -> dict[str, str]:
@@ -115,6 +137,8 @@ def session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    # By the environment, which only we can read: settings are on the command line for all to see.
+    os.environ["PENSTOCK_HIDDEN"] = java_pattern() or "(?!)"
     # Last on the class path from the start: quicker than spark.jars, and the archive still fits.
     os.environ["SPARK_DIST_CLASSPATH"] = ":".join(str(jar) for jar in jars)
     builder = SparkSession.builder.appName(name)

@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
+from penstock.redaction import redact, redacted
+
 
 class EventLog:
     """Appends facts to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
@@ -21,7 +23,9 @@ class EventLog:
     def record(self, what: str, **facts: Any) -> None:
         """Write one fact down; it is on its way to the disk when this returns."""
         now = datetime.now(timezone.utc)
-        text = json.dumps({"at": now.isoformat(timespec="milliseconds"), "what": what, **facts}, default=str)
+        text = json.dumps(
+            {"at": now.isoformat(timespec="milliseconds"), "what": what, **redacted(facts)}, default=_shown
+        )
         with self._lock:
             file = self._today(now.date().isoformat())
             file.write(text + "\n")
@@ -51,3 +55,7 @@ class EventLog:
         started = datetime.now(timezone.utc).strftime("%H%M%S%f")
         opened: IO[str] = fsspec.open(f"{self._folder}/{day}-{started}.jsonl", "w").open()
         return opened
+
+
+def _shown(value: object) -> str:
+    return redact(str(value))
