@@ -37,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from penstock.engine import session
     from penstock.testing.spark import settings_of
 
-    groups = ["kafka", "avro", "delta", "postgresql", "sqlite"]
+    groups = ["kafka", "avro", "delta", "cassandra", "postgresql", "sqlite"]
     asked = {
         # One partition: a test has a handful of rows, and empty tasks cost seconds.
         "spark.sql.shuffle.partitions": "1",

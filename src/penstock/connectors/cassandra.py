@@ -73,6 +73,8 @@ class _Cassandra:
             "spark.cassandra.connection.host": self.hosts,
             # A node that comes back is noticed soon.
             "spark.cassandra.connection.reconnectionDelayMS.max": "2000",
+            # Requests under way from each task; the usual five leave a node waiting.
+            "spark.cassandra.output.concurrent.writes": "64",
             "spark.cassandra.input.consistency.level": self.consistency,
             "spark.cassandra.output.consistency.level": self.consistency,
         }
@@ -127,11 +129,11 @@ class CassandraSource(_Cassandra, SourceOptions):
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import StructType
 
-        rows = spark.read.format(FORMAT).options(**self._spark_access()).load()
         if self.schema_ is None:
-            return rows
+            return _load(spark, self._spark_access())
         declared: Any = StructType.fromDDL(self.schema_)
         self._require(declared)
+        rows = _load(spark, self._spark_access())
         return rows.select(*(F.col(f"`{each.name}`").cast(each.dataType).alias(each.name) for each in declared))
 
     def version(self) -> object:
@@ -245,7 +247,7 @@ class CassandraSink(_Cassandra, SinkOptions):
         problems = misfits(table, written) + self._wrong_key(table)
         if problems:
             raise BuildError("\n  ".join([f"table {self.table} does not fit the rows:", *problems]))
-        _wait_until_spark_sees(spark, self._spark_access())
+        _load(spark, self._spark_access())
         self._found = table
 
     def write_batch(self, rows: DataFrame, batch: Batch) -> None:
@@ -295,16 +297,16 @@ class CassandraSink(_Cassandra, SinkOptions):
                 raise BuildError(f"{option!r} is {name!r}, which {found}; name a column of type {kind}")
 
 
-def _wait_until_spark_sees(spark: SparkSession, options: dict[str, str]) -> None:
-    """Spark's connector hears of a new table a moment later than we do."""
+def _load(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """The table, once Spark's connector knows it too: it hears of a new one a moment later than we do."""
     deadline = time.monotonic() + _NEWS_SECONDS
     while True:
         try:
-            spark.read.format(FORMAT).options(**options).load()
-            return
+            return spark.read.format(FORMAT).options(**options).load()
         except Exception as error:
             # Spark 4 has no class of this name any more, so the connector cannot even say it properly.
-            if "NoSuchTable" not in str(error) or time.monotonic() > deadline:
+            unknown = "NoSuchTable" in str(error) or "NoSuchNamespace" in str(error)
+            if not unknown or time.monotonic() > deadline:
                 raise
             time.sleep(_LOOK_SECONDS)
 

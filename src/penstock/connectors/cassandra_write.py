@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import cql
@@ -21,7 +22,7 @@ _PATIENCE_SECONDS = 120.0
 _AWAY = re.compile(
     r"AllNodesFailed|NoNodeAvailable|NoHostAvailable|NodeUnavailable|UnavailableException|Unavailable\b|WriteTimeout"
     r"|OperationTimedOut|DriverTimeout|Overloaded|ClosedConnection|ConnectionShutdown|HeartbeatException"
-    r"|Connection (?:refused|reset)|Could not (?:open native connection|reach any contact point)"
+    r"|Connection (?:refused|reset)|Control channel not available|Could not (?:open native connection|reach any contact point)"
 )
 
 
@@ -110,7 +111,7 @@ class Write:
         columns = [_WRITE_TIME, *self.table.key] if self.timestamp is not None else list(self.table.key)
         kinds = tuple(self.table.type(column).name if column != _WRITE_TIME else "bigint" for column in columns)
         statement = cassandra_keys.shipped(self.access, text, kinds)
-        rows.select(*map(_column, columns)).foreachPartition(lambda rows: cassandra_keys.run(statement, rows))
+        rows.select(*map(_column, columns)).foreachPartition(partial(cassandra_keys.run, statement))
 
 
 def _column(name: str) -> Column:

@@ -70,4 +70,5 @@ def _raw(source: Source) -> tuple[str, ...] | None:
     connector = source.connector
     if isinstance(connector, FileSource):
         return declared(connector.schema_) if connector.schema_ else ("value",) if connector.format == "text" else None
-    return _RAW.get(connector.kind)
+    schema = getattr(connector, "schema_", None)
+    return declared(schema) if schema else _RAW.get(connector.kind)

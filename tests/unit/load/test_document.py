@@ -74,7 +74,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
 
     found = complaints(f"sources:\n  a: {indented}\n{SINK}")
 
-    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, csv, eventhubs, files, json, kafka, key, "
+    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, cassandra, csv, delta, eventhubs, "
     assert len(found) == 1
     assert found[0].partition(": ")[2].startswith(wanted)
 
