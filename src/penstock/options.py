@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -49,6 +50,15 @@ class _Connector(Options):
         """The groups of jars that these options need on the session."""
         return self.jars
 
+    def beside(self, folder: Path) -> Self:
+        """The same options with relative paths inside a folder, where the pipeline's file is."""
+        relative = {
+            name: str((folder / value).resolve())
+            for name in self.paths
+            if (value := getattr(self, name)) and "://" not in value and not Path(value).is_absolute()
+        }
+        return self.model_copy(update=relative) if relative else self
+
     @property
     def services(self) -> tuple[str, ...]:
         """The services of this machine that these options ask for."""
@@ -75,6 +85,7 @@ class SourceOptions(_Connector):
     value_column: ClassVar[str | None] = None
     has_keys: ClassVar[bool] = False
     can_be_static: ClassVar[bool] = False
+    can_be_stream: ClassVar[bool] = True
     promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
 
     def explain(self, failure: str) -> str | None:  # noqa: ARG002
@@ -88,6 +99,11 @@ class SourceOptions(_Connector):
     def read_static(self, spark: SparkSession) -> DataFrame:
         """Everything that is there now, as a table beside the streams."""
         raise NotImplementedError
+
+    @property
+    def sees_changes(self) -> bool:
+        """Whether `version` can tell that the table beside the streams has changed."""
+        return self.can_be_static
 
     def version(self) -> object:
         """Something that differs when the table beside the streams has changed."""

@@ -116,6 +116,8 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
             if what == "refreshed":
                 read_at[facts["source"]] = time.monotonic()
                 say(f"{facts['source']}: the table was read again")
+            elif what == "stale":
+                say(f"{facts['source']}: the table could not be read again, and stays as it was: {facts['reason']}")
             elif what == "missed":
                 missed = f"{facts['rows']:,} rows of batch {facts['batch']} are missing in {facts['target']!r}"
                 say(f"{facts['sink']}: {missed}, which is optional: {facts['reason']}")

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.connectors.console import ConsoleSink
 from penstock.connectors.delta import DeltaSink, DeltaSource
 from penstock.connectors.files import FileSink, FileSource
+from penstock.connectors.jdbc import JdbcSink, JdbcSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
 from penstock.connectors.memory import MemorySink
 from penstock.connectors.own import ForeachBatchSink, ForeachSink
@@ -24,8 +25,8 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (DeltaSource, FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+    (DeltaSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (ConsoleSink, DeltaSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
+    (ConsoleSink, DeltaSink, FileSink, ForeachBatchSink, ForeachSink, JdbcSink, KafkaSink, MemorySink), "penstock.sinks"
 )

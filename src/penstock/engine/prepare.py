@@ -76,10 +76,4 @@ def _ready(folder: Path, node: _Node, addresses: dict[str, str], say: Say, wait_
 
 
 def _located(folder: Path, node: _Node) -> _Node:
-    connector = node.connector
-    relative = {
-        name: str((folder / value).resolve())
-        for name in connector.paths
-        if (value := getattr(connector, name)) and "://" not in value and not Path(value).is_absolute()
-    }
-    return replace(node, connector=connector.model_copy(update=relative)) if relative else node
+    return replace(node, connector=node.connector.beside(folder))
