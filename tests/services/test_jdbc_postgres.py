@@ -155,8 +155,7 @@ sinks:
 """
 
 
-@pytest.mark.parametrize("moment", ["before", "written"])
-@pytest.mark.parametrize("which", ["all", "last", "delta"])
+@pytest.mark.parametrize(("which", "moment"), [("all", "written"), ("last", "before"), ("delta", "written")])
 def test_a_pipeline_that_fails_inside_a_batch_writes_everything_once(project, postgres, monkeypatch, which, moment):
     from deltalake import DeltaTable
 

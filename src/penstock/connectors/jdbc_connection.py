@@ -12,6 +12,10 @@ from penstock.errors import BuildError, UnreachableError
 
 # Classes of SQLSTATE that another try can get past: connections, conflicts, resources, locks, operators.
 _PASSING = ("08", "40", "53", "55", "57", "58")
+_COLUMN = (
+    *("COLUMN_NAME", "DATA_TYPE", "TYPE_NAME", "COLUMN_SIZE", "DECIMAL_DIGITS", "IS_NULLABLE", "COLUMN_DEF"),
+    *("IS_AUTOINCREMENT", "IS_GENERATEDCOLUMN"),
+)
 _NAME = re.compile(r'"(?:[^"]|"")+"|[^."]+')
 
 
@@ -148,18 +152,8 @@ class Connection:
         self._jvm.close()
 
     def _described(self, ask: Any, schema: str | None, table: str) -> list[dict[str, Any]]:
-        wanted = (
-            "TABLE_NAME",
-            "COLUMN_NAME",
-            "DATA_TYPE",
-            "TYPE_NAME",
-            "COLUMN_SIZE",
-            "DECIMAL_DIGITS",
-            "IS_NULLABLE",
-            "COLUMN_DEF",
-        )
         found = ask(None, self._exactly(schema), self._exactly(table), "%")
-        rows = _rows(found, *wanted, "IS_AUTOINCREMENT", "IS_GENERATEDCOLUMN")
+        rows = _rows(found, "TABLE_NAME", *_COLUMN)
         return [row for row in rows if row["TABLE_NAME"] == table]
 
     def _exactly(self, text: str | None) -> str | None:
