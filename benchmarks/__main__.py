@@ -44,7 +44,7 @@ class Runs:
 
 def main() -> None:
     """Every benchmark."""
-    failures = [*check_is_instant(), *catch_up()]
+    failures = [*check_is_instant(), *tests_are_quick(), *catch_up()]
     for failure in failures:
         print(f"MISSED {failure}")
     sys.exit(bool(failures))
@@ -60,6 +60,16 @@ def check_is_instant() -> list[str]:
     middle = statistics.median(seconds)
     print(f"check: {middle:.2f} s (under 0.5 s is wanted)")
     return [f"check took {middle:.2f} s"] if middle >= 0.5 else []
+
+
+def tests_are_quick() -> list[str]:
+    """penstock test examples/..., after start-up, and a test that is saved while --watch runs."""
+    said = subprocess.run([sys.executable, "-m", "benchmarks.trials"], check=True, capture_output=True, text=True)
+    each, saved, count = said.stdout.split()[-3:]
+    print(f"penstock test: {each} s for each of {count} tests (under 1.5 s is wanted)")
+    print(f"penstock test --watch: {saved} s from a save to its result (under 2 s is wanted)")
+    wanted = [(float(each) < 1.5, f"a test took {each} s"), (float(saved) < 2, f"a saved test took {saved} s")]
+    return [text for good, text in wanted if not good]
 
 
 def catch_up() -> list[str]:

@@ -33,7 +33,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # One partition: a test has a handful of rows, and empty tasks cost seconds.
         "spark.sql.shuffle.partitions": "1",
         # The optimizing compiler does not pay for itself in a run of minutes.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # Without a size of its own the cache for code is small, and once it is full everything is interpreted.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
         "spark.driver.memory": "1g",
         **settings_of(groups),
         "spark.databricks.delta.snapshotPartitions": "1",

@@ -1,6 +1,6 @@
 """Penstock: production streaming pipelines on Apache Spark, from one file."""
 
 from penstock.errors import PenstockError
-from penstock.pipeline import Pipeline, console, files, kafka, memory, rate, socket
+from penstock.pipeline import Pipeline, cassandra, console, files, kafka, memory, rate, socket
 
-__all__ = ["PenstockError", "Pipeline", "console", "files", "kafka", "memory", "rate", "socket"]
+__all__ = ["PenstockError", "Pipeline", "cassandra", "console", "files", "kafka", "memory", "rate", "socket"]

@@ -119,13 +119,15 @@ class Target:
     """Where its options are, inside the sink."""
     select: str = ""
     where: str = ""
+    group_by: str = ""
     optional: bool = False
 
     def sql(self, table: str) -> str:
         """What it gets of the rows of a table; empty if it gets them as they are."""
         if not self.select and not self.where:
             return ""
-        return f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+        text = f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+        return f"{text} GROUP BY {self.group_by}" if self.group_by else text
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ class Pipeline:
     folder: str = "."
     storage: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
+    state_limit: int = 0
+    """How many bytes of state one query may have before we say so; 0 for half of the memory."""
     tests: tuple[Mapping[str, Any], ...] = ()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
 
@@ -186,6 +190,12 @@ class Pipeline:
         """The options of every source and sink."""
         yield from (source.connector for source in self.sources)
         yield from (target.connector for sink in self.sinks for target in sink.targets)
+
+    @property
+    def ends(self) -> Iterator[tuple[Source | Sink, SourceOptions | SinkOptions]]:
+        """Every source and sink with its options."""
+        yield from ((source, source.connector) for source in self.sources)
+        yield from ((sink, target.connector) for sink in self.sinks for target in sink.targets)
 
     @property
     def jar_groups(self) -> tuple[str, ...]:

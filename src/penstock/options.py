@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
+
+from penstock.redaction import remember
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +27,35 @@ class Secret(str):
 
     __slots__ = ()
 
+    def __new__(cls, text: object = "") -> Self:
+        made = super().__new__(cls, text)
+        remember(made)
+        return made
+
     def __repr__(self) -> str:
         return "'***'"
+
+
+class OpenSecret(Secret):
+    """A secret that stands in the file itself, where anyone who reads the file reads it."""
+
+    __slots__ = ()
+
+
+def _kept_secret(value: object, validate: Callable[[object], str]) -> Secret:
+    text = validate(value)
+    return Secret(text) if isinstance(value, Secret) and not isinstance(value, OpenSecret) else OpenSecret(text)
+
+
+SecretText = Annotated[str, WrapValidator(_kept_secret)]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One thing about an outside system that is well."""
+
+    what: str
+    says: str
 
 
 class Options(BaseModel):
@@ -50,15 +79,6 @@ class _Connector(Options):
         """The groups of jars that these options need on the session."""
         return self.jars
 
-    def beside(self, folder: Path) -> Self:
-        """The same options with relative paths inside a folder, where the pipeline's file is."""
-        relative = {
-            name: str((folder / value).resolve())
-            for name in self.paths
-            if (value := getattr(self, name)) and "://" not in value and not Path(value).is_absolute()
-        }
-        return self.model_copy(update=relative) if relative else self
-
     @property
     def services(self) -> tuple[str, ...]:
         """The services of this machine that these options ask for."""
@@ -68,8 +88,24 @@ class _Connector(Options):
         """The same options with a service of this machine replaced by its address."""
         return self
 
+    def located(self, folder: Path) -> Self:
+        """The same options with every path absolute: relative ones are in `folder`."""
+        relative = {name: beside(folder, value) for name in self.paths if (value := getattr(self, name))}
+        changed = {name: value for name, value in relative.items() if value != getattr(self, name)}
+        return self.model_copy(update=changed) if changed else self
+
+    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:  # noqa: ARG002
+        """What the outside system says to these options, fact by fact; an error in our words at the first bad one."""
+        yield from ()
+
     def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
         """An error in our words, before Spark starts, if the outside system cannot serve these options."""
+        for _ in self.examine(wait_seconds, say):
+            pass
+
+    def settled(self) -> Self:
+        """The same options with what only the outside system knows filled in; asked after `preflight`."""
+        return self
 
     @property
     def spark_options(self) -> dict[str, str]:
@@ -84,8 +120,12 @@ class SourceOptions(_Connector):
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     value_column: ClassVar[str | None] = None
     has_keys: ClassVar[bool] = False
-    can_be_static: ClassVar[bool] = False
     can_be_stream: ClassVar[bool] = True
+    can_be_static: ClassVar[bool] = False
+    can_look_up: ClassVar[bool] = False
+    """Whether a step `lookup` can read it key by key."""
+    tells_changes: ClassVar[bool] = True
+    """Whether `version` can tell that a static table has changed."""
     promise: ClassVar[str] = "replayable: a restart reads on from the checkpoint"
 
     def explain(self, failure: str) -> str | None:  # noqa: ARG002
@@ -96,18 +136,34 @@ class SourceOptions(_Connector):
         """A streaming DataFrame."""
         raise NotImplementedError
 
+    def columns(self, spark: SparkSession) -> StructType:
+        """The columns that `read` gives; for a test, so without reaching the outside system or its files."""
+        return self.read(spark).schema
+
     def read_static(self, spark: SparkSession) -> DataFrame:
         """Everything that is there now, as a table beside the streams."""
         raise NotImplementedError
 
-    @property
-    def sees_changes(self) -> bool:
-        """Whether `version` can tell that the table beside the streams has changed."""
-        return self.can_be_static
+    def look_up(self, rows: DataFrame, lookup: Lookup) -> DataFrame:
+        """The rows with what the table has for their keys, reading nothing else of it."""
+        raise NotImplementedError
 
     def version(self) -> object:
         """Something that differs when the table beside the streams has changed."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What of a table is added to rows, by their keys."""
+
+    on: Mapping[str, str]
+    """Columns of the rows, and those of the table that they must equal."""
+    columns: Mapping[str, str]
+    """New columns, and those of the table that they come from; all but the key if there are none."""
+    kind: str = "left"
+    cache_seconds: float = 0.0
+    concurrency: int = 64
 
 
 @dataclass(frozen=True)
@@ -131,6 +187,8 @@ class SinkOptions(_Connector):
     remembers: ClassVar[bool] = True
     shares: ClassVar[bool] = True
     """Whether it can be one of several targets."""
+    upserts: ClassVar[bool] = False
+    """Whether a replayed batch is harmless only because its rows have the same keys again."""
 
     @property
     def native(self) -> bool:
@@ -156,9 +214,18 @@ class SinkOptions(_Connector):
 class StepOptions(Options):
     """How rows are made from other rows."""
 
+    def beside(self, tables: Mapping[str, SourceOptions]) -> Self:  # noqa: ARG002
+        """The same step, knowing the systems behind the static tables that it reads; a test gives rows instead."""
+        return self
+
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
         """The rows of this step, from those that it reads."""
         raise NotImplementedError
+
+
+def beside(folder: Path, path: str) -> str:
+    """A path made absolute; a URL stays as it is."""
+    return path if "://" in path or Path(path).is_absolute() else str((folder / path).resolve())
 
 
 def _text(value: object) -> str:

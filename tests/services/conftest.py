@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.services import postgres as server
+from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import jars
 from penstock.services import KafkaBroker
@@ -32,6 +33,13 @@ def postgres() -> Iterator[server.Postgres]:
     """A real PostgreSQL."""
     with server.postgres() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A real broker with every kind of secured listener."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def _place(pipeline: Pipeline, target: Target) -> tuple[str, ...] | None:
         value = getattr(connector, key, None)
         if isinstance(value, str):
             where = _absolute(pipeline, value) if key == "path" else value
-            servers = (str(getattr(connector, name, "")) for name in ("servers", "contact_points", "url"))
+            servers = (str(getattr(connector, name, "")) for name in ("servers", "hosts", "url"))
             return (connector.kind, key, where, *servers)
     return None
 

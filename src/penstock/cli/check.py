@@ -43,7 +43,12 @@ def _findings(file: str) -> tuple[Pipeline | None, list[Finding]]:
         pipeline = load(file)
     except LoadError as error:
         return None, [finding for finding in error.findings if isinstance(finding, Finding)]
-    return pipeline, check(pipeline)
+    findings = check(pipeline)
+    if pipeline.tests:
+        from penstock.testing.shape import trials
+
+        findings = sorted([*findings, *trials(pipeline)[1]], key=lambda finding: finding.at)
+    return pipeline, findings
 
 
 def _counted(pipeline: Pipeline) -> str:

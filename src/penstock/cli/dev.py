@@ -11,13 +11,13 @@ import click
 from penstock import services
 from penstock.cli.jars import fetch_with_progress
 from penstock.errors import CallError
-from penstock.services import SERVICES, KafkaBroker, Status
+from penstock.services import SERVICES, Service, Status
 from penstock.words import did_you_mean
 
 
 @click.group("dev")
 def command() -> None:
-    """Start, stop and look at a real Kafka on this machine."""
+    """Start, stop and look at a real Kafka and a real Cassandra on this machine."""
 
 
 @command.command()
@@ -56,7 +56,7 @@ def start(name: str, port: int | None = None) -> str:
     return service.up(lambda says: click.echo(says, err=True))
 
 
-def _service(name: str) -> KafkaBroker:
+def _service(name: str) -> Service:
     return SERVICES[name](services.dev_folder() / name)
 
 

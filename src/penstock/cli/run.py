@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,9 @@ from penstock.errors import CheckError
 from penstock.load import load
 from penstock.model import Pipeline
 from penstock.watch.events import EventLog
+from penstock.watch.report import Report
 from penstock.watch.snapshot import snapshot
+from penstock.watch.state import StateLimit, default_limit
 from penstock.watch.terminal import Total, line, summary, table
 
 if TYPE_CHECKING:
@@ -104,26 +105,15 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
     ended = threading.Event()
     log = EventLog(f"{storage.url}/events")
     with _screen(pipeline) as screen:
-        read_at = {source.name: time.monotonic() for source in pipeline.sources if source.static}
+        tables = [source.name for source in pipeline.sources if source.static]
+        report = Report(log, say, StateLimit(pipeline.state_limit or default_limit()), tables)
 
-        def report(progress: dict[str, Any]) -> None:
+        def batch(progress: dict[str, Any]) -> None:
             screen.show(progress)
-            ages = {name: round(time.monotonic() - moment, 1) for name, moment in read_at.items()}
-            log.record("batch", progress=progress, **({"static_age_seconds": ages} if ages else {}))
+            report.batch(progress)
 
-        def tell(what: str, **facts: Any) -> None:
-            log.record(what, **facts)
-            if what == "refreshed":
-                read_at[facts["source"]] = time.monotonic()
-                say(f"{facts['source']}: the table was read again")
-            elif what == "stale":
-                say(f"{facts['source']}: the table could not be read again, and stays as it was: {facts['reason']}")
-            elif what == "missed":
-                missed = f"{facts['rows']:,} rows of batch {facts['batch']} are missing in {facts['target']!r}"
-                say(f"{facts['sink']}: {missed}, which is optional: {facts['reason']}")
-
-        listener = listen(spark, report, ended)
-        queries = start(pipeline, spark, once=once, storage=storage, tell=tell)
+        listener = listen(spark, batch, ended)
+        queries = start(pipeline, spark, once=once, storage=storage, tell=report.tell)
         log.record("started", sinks=[query.name for query in queries])
         try:
             wait(pipeline, queries, ended, enough=stopping.is_set)

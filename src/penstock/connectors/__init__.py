@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
+from penstock.connectors.cassandra import CassandraSink, CassandraSource
 from penstock.connectors.console import ConsoleSink
 from penstock.connectors.delta import DeltaSink, DeltaSource
 from penstock.connectors.files import FileSink, FileSource
@@ -25,8 +26,9 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (DeltaSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+    (CassandraSource, DeltaSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (ConsoleSink, DeltaSink, FileSink, ForeachBatchSink, ForeachSink, JdbcSink, KafkaSink, MemorySink), "penstock.sinks"
+    (CassandraSink, ConsoleSink, DeltaSink, FileSink, ForeachBatchSink, ForeachSink, JdbcSink, KafkaSink, MemorySink),
+    "penstock.sinks",
 )

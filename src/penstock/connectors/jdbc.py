@@ -18,7 +18,7 @@ from penstock.connectors.jdbc_connection import Connection, Name, connected
 from penstock.connectors.jdbc_databases import Database, database
 from penstock.connectors.jdbc_tables import ROW, Staged, Target
 from penstock.errors import BuildError, UnreachableError
-from penstock.options import Batch, Names, SinkOptions, SourceOptions
+from penstock.options import Batch, Names, SecretText, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ class _Jdbc:
         """The database for messages: a URL can hold a password."""
         return re.sub(r"//[^/@]*@", "//", re.split(r"[?;]", self.url, maxsplit=1)[0])
 
-    def beside(self, folder: Path) -> Self:
+    def located(self, folder: Path) -> Self:
         """The same with the file of SQLite beside the pipeline's."""
         prefix, found, path = self.url.partition("jdbc:sqlite:")
         if prefix or not found or path.startswith("file:") or Path(path.split("?")[0]).is_absolute():
@@ -115,7 +115,7 @@ class JdbcSource(_Jdbc, SourceOptions):
     table: Table | None = Field(default=None, description="The table, or schema.table.")
     query: str | None = Field(default=None, min_length=1, description="A SELECT in the database's own SQL.")
     user: str | None = Field(default=None, description="Who reads.")
-    password: str | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
+    password: SecretText | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
     driver: str | None = Field(default=None, description="The class of the driver, if it does not name itself.")
     fetch_size: int = Field(default=1000, ge=1, description="How many rows come over at once.")
     partition_column: str | None = Field(
@@ -138,7 +138,7 @@ class JdbcSource(_Jdbc, SourceOptions):
         return self
 
     @property
-    def sees_changes(self) -> bool:
+    def tells_changes(self) -> bool:  # type: ignore[override]
         """A database says that a table has changed only if it is asked."""
         return self.version_query is not None
 
@@ -193,7 +193,7 @@ class JdbcSink(_Jdbc, SinkOptions):
     url: Url = Field(repr=False, description="The database, like 'jdbc:postgresql://host:5432/name'.")
     table: Table = Field(description="The table, or schema.table.")
     user: str | None = Field(default=None, description="Who writes.")
-    password: str | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
+    password: SecretText | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
     driver: str | None = Field(default=None, description="The class of the driver, if it does not name itself.")
     key: Names = Field(default=(), description="Columns that say which row is replaced; needed for mode update.")
     latest_by: str | None = Field(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.decode import decoded
 from penstock.engine.reasons import position, sentence
 from penstock.errors import BuildError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step
+from penstock.options import SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +29,10 @@ def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) 
     streams: dict[str, DataFrame] = {}
     for source in pipeline.sources:
         streams[source.name] = _read(pipeline, source, spark, read)
+    # Rows that a test hands in are all there is: no system stands behind them.
+    tables = {source.name: source.connector for source in pipeline.sources if source.static and read is from_connector}
     for step in in_order(pipeline):
-        streams[step.name] = _transform(step, streams, spark)
+        streams[step.name] = _transform(step, streams, spark, tables)
     return streams
 
 
@@ -71,9 +74,11 @@ def _read(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -
         raise refused("source", source, error) from error
 
 
-def _transform(step: Step, streams: dict[str, DataFrame], spark: SparkSession) -> DataFrame:
+def _transform(
+    step: Step, streams: dict[str, DataFrame], spark: SparkSession, tables: Mapping[str, SourceOptions]
+) -> DataFrame:
     try:
-        return step.what.build(spark, {name: streams[name] for name in step.reads})
+        return step.what.beside(tables).build(spark, {name: streams[name] for name in step.reads})
     except PenstockError as error:
         raise BuildError(f"{step.at}: step {step.name!r}: {error}") from error
     except Exception as error:

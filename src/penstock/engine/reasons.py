@@ -54,6 +54,8 @@ def position(error: BaseException) -> int | None:
 
 def _python(text: str) -> str:
     raised = _PYTHON.findall(text)
+    if raised and raised[-1][0].startswith("penstock."):
+        return _one_line(raised[-1][1])
     places = [place for place in _PYTHON_LINE.findall(text) if "pyspark" not in place[0]]
     what = f"{raised[-1][0].split('.')[-1]}: {raised[-1][1]}" if raised else "a Python function raised"
     where = f" ({places[-1][0].split('/')[-1]}:{places[-1][1]} in {places[-1][2]})" if places else ""

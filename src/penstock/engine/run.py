@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.build import Read, build, from_connector, refused
 from penstock.engine.fan_out import FanOut, Tell, part
+from penstock.engine.late import counted
 from penstock.engine.ledger import Ledger
 from penstock.engine.reasons import condition, sentence
 from penstock.engine.static import keep_fresh, static_tables
@@ -57,7 +58,7 @@ def start(
     queries: list[StreamingQuery] = []
     try:
         for sink in pipeline.sinks:
-            writer = _written(sink, streams[sink.reads], write)
+            writer = _written(sink, counted(sink, streams[sink.reads]), write)
             queries.append(_start(sink, writer, place.checkpoint(sink.name), once=once))
     except BaseException:
         stop(queries)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from penstock.services.cassandra import Cassandra
 from penstock.services.kafka import KafkaBroker
 from penstock.services.process import Status
+from penstock.services.service import Service
 
-__all__ = ["SERVICES", "KafkaBroker", "Status", "dev_folder"]
+__all__ = ["SERVICES", "Cassandra", "KafkaBroker", "Service", "Status", "dev_folder"]
 
-SERVICES = {service.name: service for service in (KafkaBroker,)}
+SERVICES: dict[str, type[Service]] = {service.name: service for service in (KafkaBroker, Cassandra)}
 
 
 def dev_folder() -> Path:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import base64
-import errno
-import os
 import re
-import socket
 import subprocess
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from penstock.errors import CallError, ServiceError
-from penstock.java import java
-from penstock.services.process import Process, Progress, Status
+from penstock.services.certificates import write_private
+from penstock.services.kafka_listeners import Listener, Secured
+from penstock.services.process import Progress
+from penstock.services.service import HOST, Service, free_port, listens, why_not
 
-HOST = "127.0.0.1"
+__all__ = ["USUAL_PORT", "KafkaBroker", "answers", "free_port", "why_not"]
+
 USUAL_PORT = 9092
-_MOST_SECONDS = 60.0
 _FLAGS = ("-Xmx512m", "-Dlog4j2.configurationFile=log4j2.properties")
 # Half as long for a program that lives a second.
 _TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -32,8 +30,10 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners={listeners},CONTROLLER://{host}:{controller_port}
+advertised.listeners={listeners}
+listener.security.protocol.map={protocols}
+inter.broker.listener.name=PLAINTEXT
 log.dirs=data
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
@@ -69,105 +69,70 @@ rootLogger.appenderRef.file.ref = file
 
 
 @dataclass(frozen=True)
-class KafkaBroker:
+class KafkaBroker(Service):
     """A broker with its data in `folder`; without `port` it takes 9092, or a free one that it keeps from then on."""
 
-    folder: Path
-    class_path: Sequence[Path] = ()
-    port: int | None = None
+    listeners: tuple[Listener, ...] = ()
+    """Secured listeners besides the plaintext one."""
 
     name: ClassVar[str] = "kafka"
     jars: ClassVar[str] = "broker"
-
-    def up(self, progress: Progress) -> str:
-        """Start the broker unless it runs, wait until it answers, and give its address."""
-        with self._process.alone(progress):
-            found = self._process.status()
-            if found.state == "running" and found.address is not None:
-                self._refuse_other_port(found.address)
-                self._wait(found.address, progress)
-                return found.address
-            return self._start(progress)
-
-    def down(self) -> Status:
-        """Stop the broker, and give the status it had; its data stays."""
-        if not self.folder.exists():
-            return self.status()
-        with self._process.alone(lambda _: None):
-            return self._process.stop()
-
-    def status(self) -> Status:
-        """Whether the broker runs, where and since when."""
-        return self._process.status()
+    usual_port: ClassVar[int] = USUAL_PORT
 
     @property
-    def _process(self) -> Process:
-        return Process(self.name, self.folder.absolute())
+    def secured(self) -> Secured:
+        """The secured listeners, and what clients need to use them."""
+        return Secured(self.folder.absolute(), self.listeners)
 
-    def _start(self, progress: Progress) -> str:
-        port = self._choose_port()
-        try:
-            return self._start_at(port, progress)
-        except ServiceError:
-            # Someone took the port between our look and the broker's start; that only matters if the user chose it.
-            if self.port is not None or why_not(port) is None:
-                raise
-            return self._start_at(free_port(), progress)
-
-    def _start_at(self, port: int, progress: Progress) -> str:
-        address = f"{HOST}:{port}"
+    def _command(self, port: int, progress: Progress) -> list[str]:
         self._write_settings(port)
         if not self._meta.exists():
             progress(f"formatting kafka's storage in {self.folder}")
             self._format()
-        self._process.start(self._java("kafka.Kafka", "server.properties", flags=_FLAGS), address)
-        try:
-            self._wait(address, progress)
-        except BaseException:  # Ctrl-C too: a broker that nobody waits for would hold the port
-            self._process.stop()
-            raise
-        (self.folder / "port").write_text(f"{port}\n", encoding="utf-8")
-        return address
+        return self._java("kafka.Kafka", "server.properties", flags=_FLAGS)
 
-    def _wait(self, address: str, progress: Progress) -> None:
+    def _answers(self, address: str) -> bool:
         cluster = re.search(r"^cluster\.id=(\S+)", self._meta.read_text(encoding="utf-8"), re.MULTILINE)
-        if cluster is not None and answers(address, cluster.group(1)):
-            return
-        progress(f"waiting for kafka to answer on {address}")
-        self._process.wait(lambda: cluster is not None and answers(address, cluster.group(1)), _MOST_SECONDS)
+        return cluster is not None and answers(address, cluster.group(1))
 
-    def _refuse_other_port(self, address: str) -> None:
-        if self.port is not None and address != f"{HOST}:{self.port}":
-            raise CallError(
-                f"kafka already runs on {address}, not on port {self.port}; run `penstock dev down kafka` first"
-            )
+    def _started(self, address: str) -> None:
+        if self.listeners:
+            self.secured.add_users(address)
 
-    def _choose_port(self) -> int:
-        if self.port is None:
-            return next(
-                (port for port in (self._last_port(), USUAL_PORT) if port and why_not(port) is None), free_port()
-            )
-        why = why_not(self.port)
-        if why is not None:
-            raise ServiceError(
-                f"kafka cannot have port {self.port}: {why}; choose another one with --port, or give none"
-            )
-        return self.port
-
-    def _last_port(self) -> int | None:
-        try:
-            return int((self.folder / "port").read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return None
+    def _refuse_other_settings(self) -> None:
+        missing = [listener.name for listener in self.listeners if listener.name not in self.secured.addresses]
+        if missing:
+            fix = "run `penstock dev down kafka` first; its data stays"
+            raise CallError(f"kafka already runs, without the listeners {', '.join(missing)}; {fix}")
 
     @property
     def _meta(self) -> Path:
         return self.folder / "data" / "meta.properties"
 
     def _write_settings(self, port: int) -> None:
-        settings = _SERVER.format(host=HOST, port=port, controller_port=free_port())
-        (self.folder / "server.properties").write_text(settings, encoding="utf-8")
+        addresses = self._addresses()
+        plain = Listener("plaintext", encrypted=False)
+        places = {plain.id: f"{HOST}:{port}", **{each.id: addresses[each.name] for each in self.listeners}}
+        protocols = {each.id: each.protocol for each in (plain, *self.listeners)}
+        settings = _SERVER.format(
+            host=HOST,
+            controller_port=free_port(),
+            listeners=",".join(f"{name}://{place}" for name, place in places.items()),
+            protocols=",".join(f"{name}:{word}" for name, word in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()),
+        )
+        if self.listeners:
+            self.secured.prepare(addresses)
+            settings += "\n".join(self.secured.settings(addresses)) + "\n"
+        else:
+            self.secured.forget()
+        # Passwords of users are among them.
+        write_private(self.folder / "server.properties", settings.encode())
         (self.folder / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+
+    def _addresses(self) -> dict[str, str]:
+        """Where each secured listener was, if that is still free, or somewhere else."""
+        last = self.secured.addresses
+        return {each.name: _still_free(last.get(each.name)) or f"{HOST}:{free_port()}" for each in self.listeners}
 
     def _format(self) -> None:
         # A cluster's id is a UUID in 22 letters; one that begins with "-" would be read as an option.
@@ -181,20 +146,11 @@ class KafkaBroker:
             said = (done.stdout + done.stderr).strip()
             raise ServiceError(f"kafka's storage in {self.folder} cannot be formatted; its tool says\n{said[-1000:]}")
 
-    def _java(self, main: str, *arguments: str, flags: Sequence[str]) -> list[str]:
-        if not self.class_path:
-            raise CallError("a broker needs its jars to start; run `penstock jars fetch broker` and hand them over")
-        class_path = os.pathsep.join(str(jar.absolute()) for jar in self.class_path)
-        return [str(java()), *flags, "-cp", class_path, main, *arguments]
-
 
 def answers(address: str, cluster: str) -> bool:
     """Whether this very cluster, and not another one on the same port, has a broker that takes requests."""
-    host, _, port = address.rpartition(":")
-    try:
-        # The client complains on stderr about a port that is not open yet, so ask it only afterwards.
-        socket.create_connection((host, int(port)), timeout=1).close()
-    except OSError:
+    # The client complains on stderr about a port that is not open yet, so ask it only afterwards.
+    if not listens(address):
         return False
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -206,22 +162,5 @@ def answers(address: str, cluster: str) -> bool:
     return found.cluster_id == cluster and bool(found.brokers)
 
 
-def why_not(port: int) -> str | None:
-    """Why a port of this machine cannot be listened on; None when it can."""
-    with socket.socket() as probe:
-        # Connections that are just closing do not count, as they do not for Java.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            return "another program listens on it" if taken else (error.strerror or "unknown reason").lower()
-    return None
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _still_free(address: str | None) -> str | None:
+    return address if address and why_not(int(address.rpartition(":")[2])) is None else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from penstock.options import StepOptions
 from penstock.steps.dedupe import DedupeStep
+from penstock.steps.lookup import LookupStep
 from penstock.steps.processor import ProcessorStep
 from penstock.steps.python import PythonStep
 from penstock.steps.running import RunningStep
 from penstock.steps.sql import SqlStep
 
 STEPS: dict[str, type[StepOptions]] = {
-    step.kind: step for step in (DedupeStep, ProcessorStep, PythonStep, RunningStep, SqlStep)
+    step.kind: step for step in (DedupeStep, LookupStep, ProcessorStep, PythonStep, RunningStep, SqlStep)
 }

@@ -1,0 +1,92 @@
+"""A join with a large table beside the streams that reads only the keys of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from penstock.errors import BuildError
+from penstock.options import Duration, Lookup, SourceOptions, StepOptions, seconds
+from penstock.words import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Self
+
+_KEY = "_penstock_key_"
+
+
+def _as_pairs(value: object) -> object:
+    """`a, b` or [a, b] as {a: a, b: b}."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    return {each: each for each in value} if isinstance(value, list | tuple) else value
+
+
+Pairs = Annotated[dict[str, str], BeforeValidator(_as_pairs)]
+
+
+class LookupStep(StepOptions):
+    """Rows with what a table has for their keys; the table is asked for the keys of the batch and nothing else."""
+
+    kind: ClassVar[str] = "lookup"
+
+    source: str = Field(alias="from", description="The stream to read.")
+    table: str = Field(alias="in", description="The static source to look into.")
+    on: Pairs = Field(min_length=1, description="The key: [column], or {column: column of the table}.")
+    columns: Pairs = Field(
+        default={}, description="What to add: [column], or {new name: column of the table}; all unless given."
+    )
+    join: Literal["left", "inner"] = Field(
+        default="left", alias="kind", description="Whether a row without a match stays, with nulls, or goes."
+    )
+    cache: Duration | None = Field(default=None, description="How long an answer may be used again.")
+    concurrency: int = Field(default=64, ge=1, le=1024, description="Most requests under way from one worker.")
+
+    _system: SourceOptions | None = PrivateAttr(default=None)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The stream and the table."""
+        return (self.source, self.table)
+
+    def beside(self, tables: Mapping[str, SourceOptions]) -> Self:
+        """The step that asks the system behind its table."""
+        if self.table not in tables:
+            return self
+        bound = self.model_copy()
+        bound._system = tables[self.table]
+        return bound
+
+    def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
+        """The rows with the columns that were looked up; on given rows, the join that this is the same as."""
+        rows = streams[self.source]
+        for name in self.on:
+            if name not in rows.columns:
+                raise BuildError(f"there is no column {name!r} to look up; {did_you_mean(name, rows.columns)}")
+        if self._system is None:
+            found = _join(rows, streams[self.table], self._lookup)
+        else:
+            found = self._system.look_up(rows, self._lookup)
+        twice = [name for name in found.columns if found.columns.count(name) > 1]
+        if twice:
+            fix = f"rename what is added: columns: {{table_{twice[0]}: {twice[0]}}}"
+            raise BuildError(f"both the rows and the table have {twice[0]!r}; {fix}")
+        return found
+
+    @property
+    def _lookup(self) -> Lookup:
+        cache_seconds = seconds(self.cache) if self.cache else 0.0
+        return Lookup(self.on, self.columns, self.join, cache_seconds, self.concurrency)
+
+
+def _join(rows: DataFrame, table: DataFrame, lookup: Lookup) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    keys = [F.col(f"`{theirs}`").alias(f"{_KEY}{number}") for number, theirs in enumerate(lookup.on.values())]
+    added = lookup.columns or {name: name for name in table.columns if name not in lookup.on.values()}
+    other = table.select(*keys, *(F.col(f"`{theirs}`").alias(ours) for ours, theirs in added.items()))
+    same: Any = [rows[f"`{ours}`"] == other[f"{_KEY}{number}"] for number, ours in enumerate(lookup.on)]
+    return rows.join(other, same, lookup.kind).drop(*(f"{_KEY}{number}" for number in range(len(lookup.on))))
