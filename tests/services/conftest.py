@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.services import postgres as server
 from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import cql, jars
@@ -25,6 +26,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     kafka = KafkaBroker(folder, jars.fetch([KafkaBroker.jars]), free_port())
     yield kafka.up(lambda _: None)
     kafka.down()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[server.Postgres]:
+    """A real PostgreSQL."""
+    with server.postgres() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

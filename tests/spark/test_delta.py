@@ -10,7 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.connectors.delta import DeltaSink, DeltaSource
-from penstock.errors import BuildError
+from penstock.engine.fan_out import FanOut
+from penstock.errors import BuildError, PenstockError
 from penstock.testing.connectors import SinkSuite, batch
 
 
@@ -74,6 +75,44 @@ def test_a_replayed_batch_makes_no_commit(spark, tmp_path):
 
         assert DeltaTable(sink.path).version() == version
         assert rows_of(sink.path) == [(1, "a")]
+
+
+SIDE_BY_SIDE = """
+name: lake
+sources:
+  trades: {files: {path: in, format: json, schema: "id int, broker string, amount int", files_per_trigger: 1}}
+sinks:
+  both:
+    from: trades
+    to:
+      - delta: {path: all}
+        name: all
+      - delta: {path: last, key: [broker], latest_by: id}
+        name: last
+"""
+
+
+def test_two_tables_side_by_side_keep_their_numbers_apart(trades, monkeypatch):
+    """Each target's number is a setting of a session, and the first try of batch 1 fails after one of the writes."""
+    real, failed = FanOut._write, []
+
+    def failing(self, target, rows, this):
+        if (target.name, this.number) == ("last", 1) and not failed:
+            failed.append(this)
+            target.connector.write_batch(rows, this)
+            raise OSError("a crash")
+        real(self, target, rows, this)
+
+    monkeypatch.setattr(FanOut, "_write", failing)
+    pipeline = trades.load(SIDE_BY_SIDE)
+    with pytest.raises(PenstockError, match="a crash"):
+        trades.run_once(pipeline)
+    trades.run_once(pipeline)
+
+    assert len(rows_of(trades.folder / "all")) == 12
+    assert rows_of(trades.folder / "last") == [(22, "A", 2), (23, "B", 3)]
+    for name in ("all", "last"):
+        assert DeltaTable(trades.folder / name).version() == 3
 
 
 def test_each_version_can_be_read_again(spark, tmp_path):

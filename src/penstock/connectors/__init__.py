@@ -11,6 +11,7 @@ from penstock.connectors.console import ConsoleSink
 from penstock.connectors.delta import DeltaSink, DeltaSource
 from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
 from penstock.connectors.files import FileSink, FileSource
+from penstock.connectors.jdbc import JdbcSink, JdbcSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
 from penstock.connectors.memory import MemorySink
 from penstock.connectors.own import ForeachBatchSink, ForeachSink
@@ -26,7 +27,7 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (CassandraSource, DeltaSource, EventHubsSource, FileSource, KafkaSource, RateSource, SocketSource),
+    (CassandraSource, DeltaSource, EventHubsSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource),
     "penstock.sources",
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
@@ -38,6 +39,7 @@ SINKS: dict[str, type[SinkOptions]] = _kinds(
         FileSink,
         ForeachBatchSink,
         ForeachSink,
+        JdbcSink,
         KafkaSink,
         MemorySink,
     ),

@@ -108,6 +108,18 @@ def one_per_key(rows: DataFrame, key: Sequence[str], latest_by: str | None) -> D
     return _kept(rows, F.row_number().over(newest_first) == 1)
 
 
+def refuse_null_keys(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The same rows; one without a key is an error, as a database would not find it again."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    row = F.to_json(F.struct(*(quoted(name) for name in key)), {"ignoreNullFields": "false"})
+    says = F.concat(F.lit("a row has no value in its key "), row, F.lit("; leave such rows out with 'where'"))
+    missing = F.lit(False)
+    for name in key:
+        missing = missing | quoted(name).isNull()
+    return rows.where(F.when(missing, F.raise_error(says).cast("boolean")).otherwise(F.lit(True)))
+
+
 def quoted(name: str) -> Any:
     """A column by its exact name."""
     from pyspark.sql import functions as F  # noqa: N812

@@ -11,7 +11,7 @@ from penstock.engine.fan_out import FanOut, Tell, part
 from penstock.engine.late import counted
 from penstock.engine.ledger import Ledger
 from penstock.engine.reasons import condition, sentence
-from penstock.engine.static import keep_fresh
+from penstock.engine.static import keep_fresh, static_tables
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source, Trigger
@@ -54,6 +54,7 @@ def start(
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
     write = write or to_targets(pipeline, place, tell)
+    tables = static_tables(pipeline, streams)
     queries: list[StreamingQuery] = []
     try:
         for sink in pipeline.sinks:
@@ -62,7 +63,7 @@ def start(
     except BaseException:
         stop(queries)
         raise
-    keep_fresh(pipeline, streams, queries, lambda name: tell("refreshed", source=name))
+    keep_fresh(tables, queries, tell)
     return queries
 
 

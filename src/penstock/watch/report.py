@@ -49,6 +49,7 @@ class Report:
 
 _LINES = {
     "refreshed": "{source}: the table was read again",
+    "stale": "{source}: the table could not be read again, and stays as it was: {reason}",
     "missed": "{sink}: {rows:,} rows of batch {batch} are missing in {target!r}, which is optional: {reason}",
     "state_limit": (
         "{sink}: the state has {rows:,} rows and {bytes:,} bytes, more than the limit of {limit:,}; "
