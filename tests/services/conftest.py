@@ -68,9 +68,9 @@ class Kafka:
 
     address: str
 
-    def create(self, partitions: int = 2, prefix: str = "topic") -> str:
+    def create(self, partitions: int = 2, prefix: str = "topic", name: str = "") -> str:
         """The name of a fresh topic."""
-        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
         admin = AdminClient({"bootstrap.servers": self.address})
         for made in admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)]).values():
             made.result(timeout=30)
@@ -135,12 +135,19 @@ class Store:
 
 
 @pytest.fixture(scope="session")
-def cassandra_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real Cassandra."""
+def cassandra_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cassandra]:
+    """A real Cassandra."""
     folder = tmp_path_factory.mktemp("cassandra")
     node = Cassandra(folder, jars.fetch([Cassandra.jars]), free_port())
-    yield node.up(lambda _: None)
+    node.up(lambda _: None)
+    yield node
     node.down()
+
+
+@pytest.fixture(scope="session")
+def cassandra_address(cassandra_node: Cassandra) -> str:
+    """Where it is."""
+    return str(cassandra_node.status().address)
 
 
 @pytest.fixture(scope="session")
