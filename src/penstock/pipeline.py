@@ -42,7 +42,7 @@ def _connector(kind: str) -> Callable[..., Connector]:
     return connector
 
 
-cassandra = _connector("cassandra")
+cassandra, delta, jdbc = _connector("cassandra"), _connector("delta"), _connector("jdbc")
 console, files, kafka = _connector("console"), _connector("files"), _connector("kafka")
 memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
 
