@@ -2,7 +2,7 @@
 
 from penstock.errors import PenstockError
 from penstock.options import Secret
-from penstock.pipeline import Pipeline, cassandra, console, delta, eventhubs, files, kafka, memory, rate, socket
+from penstock.pipeline import Pipeline, cassandra, console, delta, eventhubs, files, jdbc, kafka, memory, rate, socket
 
 __all__ = [
     "PenstockError",
@@ -13,6 +13,7 @@ __all__ = [
     "delta",
     "eventhubs",
     "files",
+    "jdbc",
     "kafka",
     "memory",
     "rate",

@@ -43,7 +43,7 @@ def _connector(kind: str) -> Callable[..., Connector]:
 
 
 cassandra, console, delta = _connector("cassandra"), _connector("console"), _connector("delta")
-eventhubs, files, kafka = _connector("eventhubs"), _connector("files"), _connector("kafka")
+eventhubs, files, jdbc, kafka = (_connector(kind) for kind in ("eventhubs", "files", "jdbc", "kafka"))
 memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
 
 

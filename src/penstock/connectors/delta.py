@@ -50,6 +50,7 @@ def _size(text: str) -> str:
 
 Moment = Annotated[str, AfterValidator(_moment)]
 Version = Annotated[int, Field(ge=0)]
+Batches = Annotated[str, Field(pattern=r"^[1-9]\d* batch(es)?$")]
 
 
 class DeltaSource(SourceOptions):
@@ -146,17 +147,12 @@ class DeltaSource(SourceOptions):
 class Compact(Options):
     """When small files are put together, and how long replaced ones are kept."""
 
-    every: str = Field(description="After so many batches, like '100 batches', or so much time, like '1 hour'.")
+    every: Batches | Duration = Field(
+        description="After so many batches, like '100 batches', or so much time, like '1 hour'."
+    )
     vacuum: Duration | None = Field(
         default=None, description="Then delete files that left the table so long ago; 7 days or more."
     )
-
-    @field_validator("every")
-    @classmethod
-    def _is_batches_or_time(cls, text: str) -> str:
-        from pydantic import TypeAdapter
-
-        return text if re.fullmatch(r"[1-9]\d* batch(es)?", text) else TypeAdapter(Duration).validate_python(text)
 
     @field_validator("vacuum")
     @classmethod
