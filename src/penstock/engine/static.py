@@ -12,7 +12,6 @@ from penstock.options import seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 1.0
 
@@ -49,19 +48,19 @@ class StaticTable:
 
 
 def keep_fresh(
-    pipeline: Pipeline, streams: Mapping[str, DataFrame], queries: Sequence[StreamingQuery], refreshed: Refreshed
+    pipeline: Pipeline, streams: Mapping[str, DataFrame], running: Callable[[], bool], refreshed: Refreshed
 ) -> list[StaticTable]:
-    """Watch the static tables for as long as a query runs; says the name of each one that is read again."""
+    """Watch the static tables for as long as queries are `running`; says the name of each one that is read again."""
     now = time.monotonic()
     tables = [StaticTable(source, streams[source.name], now) for source in pipeline.sources if source.static]
     if any(table.source.static != "never" for table in tables):
-        threading.Thread(target=_watch, args=(tables, queries, refreshed), name="static", daemon=True).start()
+        threading.Thread(target=_watch, args=(tables, running, refreshed), name="static", daemon=True).start()
     return tables
 
 
-def _watch(tables: Sequence[StaticTable], queries: Sequence[StreamingQuery], refreshed: Refreshed) -> None:
+def _watch(tables: Sequence[StaticTable], running: Callable[[], bool], refreshed: Refreshed) -> None:
     pause = threading.Event()
-    while any(query.isActive for query in queries):
+    while running():
         for table in tables:
             now = time.monotonic()
             if table.is_due(now):
