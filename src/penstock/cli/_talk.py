@@ -30,7 +30,12 @@ class Talk:
     def flush(self) -> None:
         """Wait for the lines to be written, but not for ever."""
         done = threading.Event()
-        threading.Thread(target=lambda: (self._lines.join(), done.set()), daemon=True).start()
+
+        def wait() -> None:
+            self._lines.join()
+            done.set()
+
+        threading.Thread(target=wait, daemon=True).start()
         done.wait(_FLUSH_SECONDS)
 
     def _write(self) -> None:

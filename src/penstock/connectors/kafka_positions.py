@@ -46,7 +46,8 @@ def topic_ids(servers: str, topics: Iterable[str]) -> dict[str, str]:
 def ends(servers: str, positions: Positions) -> dict[tuple[str, int], Ends]:
     """What the broker has of each partition."""
     from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._listoffsets import OffsetSpec
 
     admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
     partitions = [TopicPartition(topic, int(each)) for topic, parts in positions.items() for each in parts]
@@ -56,7 +57,7 @@ def ends(servers: str, positions: Positions) -> dict[tuple[str, int], Ends]:
         return {(each.topic, each.partition): future.result(_SECONDS).offset for each, future in answers.items()}
 
     try:
-        low, high = asked(OffsetSpec.earliest()), asked(OffsetSpec.latest())
+        low, high = asked(OffsetSpec.earliest()), asked(OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except KafkaException as error:
         raise UnreachableError(f"Kafka at {servers} does not say which offsets it has: {error}") from error
     return {each: Ends(low[each], high[each]) for each in low}
@@ -85,9 +86,11 @@ def resumed(
     return moved, gaps
 
 
-def _one(topic: str, partition: int, at: int, has: Ends, anew: bool, policy: Policy) -> tuple[Gap | None, int]:  # noqa: PLR0913
+def _one(topic: str, partition: int, at: int, has: Ends, anew: bool, policy: Policy) -> tuple[Gap | None, int]:
     if anew and policy == "skip":
-        return Gap(topic, partition, has.low, has.high, "the topic was made anew and its records were skipped"), has.high
+        return Gap(
+            topic, partition, has.low, has.high, "the topic was made anew and its records were skipped"
+        ), has.high
     if anew:
         return Gap(topic, partition, at, at, "the topic was made anew"), has.low
     if at < has.low:
@@ -115,7 +118,7 @@ def missing(servers: str, start: Positions, end: Positions, rows: int) -> list[G
 
 
 def _said(servers: str, gaps: list[Gap]) -> str:
-    lost = ", ".join(_line(gap) for gap in gaps[:5]) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")  # noqa: PLR2004
+    lost = ", ".join(_line(gap) for gap in gaps[:5]) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
     fix = (
         "'on_data_loss: skip' goes on without them, 'earliest' with the first that there is; both write the gap down. "
         "Another 'storage' or pipeline name begins anew"
@@ -127,5 +130,3 @@ def _line(gap: Gap) -> str:
     what = f"{gap.count:,} records of {gap.topic} partition {gap.partition}, offsets {gap.start} to {gap.end}"
     where = f"those after offset {gap.start} of {gap.topic} partition {gap.partition}"
     return f"{what if gap.count else where} ({gap.why})"
-
-

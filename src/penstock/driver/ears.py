@@ -16,8 +16,8 @@ class Go:
     lease: str
     token: int
     attempt: int
-    lock: int | None
-    """An open file that holds the lease on this machine; the JVM keeps it open too."""
+    files: tuple[int, ...] = ()
+    """An open file that holds the lease on this machine, if it can be locked; the JVM keeps it open too."""
 
 
 @dataclass
@@ -57,8 +57,7 @@ class Ears:
     def _listen(self) -> None:
         for message, files in self.line.messages():
             if message["order"] == "go":
-                lock = files[0] if files else None
-                self._go = Go(message["lease"], message["token"], message["attempt"], lock)
+                self._go = Go(message["lease"], message["token"], message["attempt"], tuple(files))
                 self._heard.set()
             else:
                 self.ask_to_drain(message["why"])

@@ -6,13 +6,13 @@ import traceback
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock import jars
 from penstock.driver.ears import Ears, Go
 from penstock.driver.identities import Identities
 from penstock.driver.preflight import Preflight, gaps
 from penstock.driver.recorder import ledgers, record
 from penstock.driver.vitals import Vitals
-from penstock.engine import build, prepare, session
+from penstock.engine import build, prepare
+from penstock.engine.opening import open_session
 from penstock.engine.queries import Queries
 from penstock.engine.run import Built, listen, to_targets
 from penstock.engine.storage import Storage
@@ -82,7 +82,7 @@ class _Driver:
         if self.ears.draining:
             return
         self.ears.say(f"{self.pipeline.name}: starting Spark")
-        spark = self._session()
+        spark = open_session(self.pipeline, verbose=self.orders.verbose, keep=self.go.files)
         self.vitals.watch_jvm(spark)
         try:
             self._serve(spark)
@@ -90,17 +90,6 @@ class _Driver:
             self.vitals.expect_the_end()
             spark.stop()
             self.log.close()
-
-    def _session(self) -> SparkSession:
-        return session(
-            self.pipeline.name,
-            master=self.pipeline.spark.get("master", "local[*]"),
-            asked=self.pipeline.session_settings,
-            jars=jars.paths(self.pipeline.jar_groups),
-            log=self.storage.logs / "driver.log",
-            verbose=self.orders.verbose,
-            keep=() if self.go.lock is None else (self.go.lock,),
-        )
 
     def _serve(self, spark: SparkSession) -> None:
         def guard() -> None:
@@ -178,10 +167,10 @@ class _Driver:
         if late:
             names = ", ".join(late)
             says = f"the running batch of {names} did not end within {self.orders.drain_seconds:.0f} s"
-            raise RunError(f"{says}, so it was abandoned: a restart repeats it; --drain-seconds allows more", retry=True)
+            raise RunError(
+                f"{says}, so it was abandoned: a restart repeats it; --drain-seconds allows more", retry=True
+            )
         for _, error in queries.failed():
             raise error
         self.log.record("drained")
         self.ears.report("drained")
-
-

@@ -145,11 +145,11 @@ def _launch(master: str, options: Mapping[str, str], keep: Sequence[int]) -> Non
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    conf = SparkConf(loadDefaults=False).setMaster(master)  # type: ignore[no-untyped-call]
+    conf = SparkConf(loadDefaults=False).setMaster(master)
     for key, value in options.items():
         conf.set(key, value)
     gateway = launch_gateway(conf, {"pass_fds": tuple(keep)})  # type: ignore[no-untyped-call]
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def _cluster_cores(spark: SparkSession) -> int:

@@ -1,9 +1,9 @@
 """Spark's checkpoint of one query, read as files: no JVM.
 
-    metadata            the query's id
-    offsets/7           where batch 7 ends, written before it runs
-    commits/7           batch 7 is done
-    sources/0/7         what a file source has seen
+metadata            the query's id
+offsets/7           where batch 7 ends, written before it runs
+commits/7           batch 7 is done
+sources/0/7         what a file source has seen
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def damage(name: str, content: bytes | None) -> str:
         version, *lines = content.decode("utf-8").split("\n")
         if not version.startswith("v") or not lines:
             return "is cut short" if version.startswith("v") else "does not begin with a version"
-        if name.startswith("offsets") and len(lines) < 2:  # noqa: PLR2004  metadata and at least one source
+        if name.startswith("offsets") and len(lines) < 2:
             return "is cut short"
         for line in lines:
             if line != "-":

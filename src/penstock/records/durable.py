@@ -53,6 +53,12 @@ def sync_file(path: Path) -> None:
         os.close(handle)
 
 
+def forget_crc(url: str) -> None:
+    """Take away Hadoop's checksum of a file, which was of the file as it was before."""
+    if is_local(url):
+        Path(url).with_name(f".{Path(url).name}.crc").unlink(missing_ok=True)
+
+
 def read(url: str) -> bytes | None:
     """What a file holds; None if there is none."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from penstock.records import durable
@@ -16,6 +15,4 @@ def move(checkpoint: Checkpoint, batch: int, line: int, positions: Any) -> None:
     lines = (checkpoint.read(name) or b"").decode().split("\n")
     lines[2 + line] = json.dumps(positions, separators=(",", ":"))
     durable.replace(f"{checkpoint.url}/{name}", "\n".join(lines))
-    if durable.is_local(checkpoint.url):
-        # Hadoop's checksum of the file as it was.
-        Path(checkpoint.url, "offsets", f".{batch}.crc").unlink(missing_ok=True)
+    durable.forget_crc(f"{checkpoint.url}/{name}")

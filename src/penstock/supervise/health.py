@@ -50,7 +50,7 @@ def _handler(state: State) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _TIMEOUT_SECONDS
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             status, facts = page(state, self.path.partition("?")[0])
             body = json.dumps(facts).encode()
             self.send_response(status)
@@ -59,7 +59,7 @@ def _handler(state: State) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: Any) -> None:
             """Probes come every few seconds: they are no news."""
 
     return Handler

@@ -69,7 +69,7 @@ class Holder:
         return self.is_here and identity(self.pid) == self.started
 
     def __str__(self) -> str:
-        return f"pid {self.pid} on {self.host} since {self.since}"
+        return f"pid {self.pid} on {self.host} since {self.since[:19]}"
 
 
 @dataclass
@@ -288,7 +288,7 @@ def _last_writer(system: object, path: str) -> bool:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 def _seconds_since(moment: str) -> float:

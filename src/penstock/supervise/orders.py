@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -80,8 +81,7 @@ class Line:
 
     def close(self) -> None:
         """Hang up."""
-        try:
+        # The other end may have hung up already.
+        with contextlib.suppress(OSError):
             self._end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the other end has hung up already
         self._end.close()
