@@ -50,9 +50,7 @@ class Running:
     @property
     def driver(self) -> psutil.Process:
         """The driver's Python process, a child in a session of its own."""
-        return next(
-            each for each in psutil.Process(self.process.pid).children() if "penstock.driver" in each.cmdline()
-        )
+        return next(each for each in psutil.Process(self.process.pid).children() if "penstock.driver" in each.cmdline())
 
     @property
     def family(self) -> list[psutil.Process]:

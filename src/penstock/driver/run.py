@@ -141,17 +141,18 @@ class _Driver:
 
     def _wait(self, queries: Queries) -> None:
         """Return when all queries have ended or were drained; raise when one fails and a restart of it did not help."""
-        while not queries.have_ended:
+        while True:
             if self.ears.draining:
                 self._drain(queries)
                 return
             if self.identities.changed is not None:
                 raise self.identities.changed
             self._mend(queries)
+            if queries.have_ended and not queries.failed():
+                return
             # Woken when a query ends and by an order; the bound is for what nobody tells.
             self.ears.wake.wait(_LOOK_SECONDS)
             self.ears.wake.clear()
-        self._mend(queries)
 
     def _mend(self, queries: Queries) -> None:
         for name, error in queries.failed():

@@ -106,5 +106,3 @@ def _files(storage: Path) -> Iterator[str]:
         for file in sorted((storage / part).rglob("*")):
             if file.is_file():
                 yield str(file.relative_to(storage))
-
-
