@@ -5,6 +5,7 @@ Everything that happens here is a command that you can type; each one is printed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 from tempfile import mkdtemp
 
+import psutil
 from confluent_kafka import Consumer, TopicPartition
 
 TRADES = int(os.environ.get("DEMO_TRADES", "30000"))
@@ -46,7 +48,7 @@ def main() -> None:
         wait_for(lambda: fed_to_totals(servers) > 0, "the first totals")
         wait_until_rows(servers, at_least=3)
 
-        title("4. The power goes: the driver is killed with SIGKILL in the middle")
+        title("4. The power goes: supervisor, driver and JVM are killed with SIGKILL in the middle")
         kill(pipeline)
         say(f"killed process {pipeline.pid}; the trades keep coming")
 
@@ -95,8 +97,11 @@ def start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL for the whole group: Python and its JVM."""
-    os.killpg(process.pid, signal.SIGKILL)
+    """SIGKILL for all of it: the supervisor, the driver and its JVM."""
+    whole = psutil.Process(process.pid)
+    for each in [whole, *whole.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
     process.wait()
 
 

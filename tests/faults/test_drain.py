@@ -153,7 +153,9 @@ FAILING = """
     restart: {{limit: 1, backoff: 100 milliseconds, stalled_after: 5 seconds, stalled_times: 1}}
     spark: {{spark.driver.memory: 1g}}
     sources:
-      ids: {{kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}, value: string}}
+      ids:
+        kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}
+        value: string
     sinks:
       out: {{from: ids, foreach_batch: {{python: "bad:bad"}}}}
 """

@@ -15,7 +15,9 @@ LAKE = """
     name: copy
     spark: {{spark.driver.memory: 1g}}
     sources:
-      ids: {{kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}, value: string}}
+      ids:
+        kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}
+        value: string
     sinks:
       out: {{from: ids, files: {{path: lake, format: parquet}}}}
 """

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -122,7 +123,7 @@ def _summary(sink: Ledgers) -> str:
     return f"{commits[-1] + 1:,} batches committed, {len(known)} of the last on record"
 
 
-def _shown(sink: Ledgers) -> dict[str, object]:
+def _shown(sink: Ledgers) -> dict[str, Any]:
     commits = sink.checkpoint.numbers("commits")
     return {
         "sink": sink.name,

@@ -71,7 +71,7 @@ class KafkaSource(_Kafka, SourceOptions):
     headers: bool = Field(default=False, description="Add the records' headers.")
     on_data_loss: Literal["fail", "skip", "earliest"] = Field(
         default="fail",
-        description="When records are gone before they were read: stop, or go on at the next, or at the first there is.",
+        description="When records are gone before they were read: stop, or go on at the next or the first there is.",
     )
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)

@@ -96,7 +96,8 @@ def _refuse_behind(sinks: list[Ledgers], place: Path) -> None:
         known = sink.journal.numbers
         kept = Ledgers(sink.name, str(place)).checkpoint.numbers("commits")
         if known and (not kept or kept[-1] < known[-1]):
-            says = f"the backup of {sink.name!r} ends with batch {kept[-1] if kept else 'none'}, and {known[-1]} was written"
+            last = kept[-1] if kept else "none"
+            says = f"the backup of {sink.name!r} ends with batch {last}, and {known[-1]} was written"
             fix = "a newer backup, or --behind: batches since are then written again, to file sinks not at all"
             raise BackupError(f"{says}; {fix}")
 

@@ -96,6 +96,8 @@ class Supervisor:
                     return End(well=True)
         finally:
             beating.set()
+            if self._child is not None:
+                self._child.end()
 
     def ask_to_stop(self, why: str) -> None:
         """Drain; a second time: stop now. Safe in a signal's handler."""
