@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import restart
 from penstock import jars
 from penstock.connectors.kafka import create_topics
 from penstock.engine.archive import archive_file, make_archive
@@ -44,7 +45,7 @@ class Runs:
 
 def main() -> None:
     """Every benchmark."""
-    failures = [*check_is_instant(), *tests_are_quick(), *catch_up()]
+    failures = [*check_is_instant(), *tests_are_quick(), *restart.main(), *catch_up()]
     for failure in failures:
         print(f"MISSED {failure}")
     sys.exit(bool(failures))

@@ -49,7 +49,7 @@ def main() -> None:
         pipeline = start(["run", str(work / "lambda.yaml")], environment)
         wait_for(lambda: written(work) >= 2, "the first batches")
 
-        title("4. The power goes: all of it is killed with SIGKILL in the middle")
+        title("4. The power goes: supervisor, driver and JVM are killed with SIGKILL in the middle")
         kill(pipeline)
         say(f"killed process {pipeline.pid} and its children; the trades keep coming")
 
@@ -101,7 +101,7 @@ def start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL for all of it: Python and its JVM."""
+    """SIGKILL for all of it: the supervisor, the driver and its JVM."""
     whole = psutil.Process(process.pid)
     for each in [whole, *whole.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):

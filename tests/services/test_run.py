@@ -83,7 +83,10 @@ def test_every_batch_is_in_the_event_log(tmp_path: Path):
     assert ran.returncode == 0, ran.stderr
     logs = list((tmp_path / ".penstock" / "lines" / "events").glob("*.jsonl"))
     events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
-    assert [event["what"] for event in events if event["what"] != "batch"] == ["started", "stopped"]
+    assert [event["what"] for event in events if event["what"] != "batch"] == [
+        *("lease_taken", "driver_started", "started"),
+        *("stopped", "driver_ended", "lease_released"),
+    ]
     assert sum(event["progress"]["numInputRows"] for event in events if event["what"] == "batch") == 2
 
 

@@ -22,7 +22,8 @@ _PATIENCE_SECONDS = 120.0
 _AWAY = re.compile(
     r"AllNodesFailed|NoNodeAvailable|NoHostAvailable|NodeUnavailable|UnavailableException|Unavailable\b|WriteTimeout"
     r"|OperationTimedOut|DriverTimeout|Overloaded|ClosedConnection|ConnectionShutdown|HeartbeatException"
-    r"|Connection (?:refused|reset)|Control channel not available|Could not (?:open native connection|reach any contact point)"
+    r"|Connection (?:refused|reset)|Control channel not available"
+    r"|Could not (?:open native connection|reach any contact point)"
 )
 
 

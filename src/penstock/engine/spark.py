@@ -126,8 +126,12 @@ def session(
     log: Path = Path("driver.log"),
     verbose: bool = False,
     archived: bool = True,
+    keep: Sequence[int] = (),
 ) -> SparkSession:
-    """A new SparkSession; Spark's own talk goes to `log`, more of it and the JVM's to the screen when verbose."""
+    """A new SparkSession; Spark's own talk goes to `log`, more of it and the JVM's to the screen when verbose.
+
+    `keep` are open files that the JVM holds for as long as it lives.
+    """
     java()
     from pyspark.sql import SparkSession
 
@@ -147,6 +151,8 @@ def session(
         builder = builder.config(key, value)
     with _errors_to(None if verbose else log.with_suffix(".err")):
         try:
+            if keep:
+                _launch(master, builder._options, keep)
             spark = builder.getOrCreate()
         except Exception as error:
             raise PenstockError(
@@ -156,6 +162,18 @@ def session(
     if not is_local(master) and "spark.sql.shuffle.partitions" not in (asked or {}):
         spark.conf.set("spark.sql.shuffle.partitions", str(_cluster_cores(spark)))
     return spark
+
+
+def _launch(master: str, options: Mapping[str, str], keep: Sequence[int]) -> None:
+    """Start the JVM as PySpark does, with files that it keeps open."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setMaster(master)
+    for key, value in options.items():
+        conf.set(key, value)
+    gateway = launch_gateway(conf, {"pass_fds": tuple(keep)})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def _cluster_cores(spark: SparkSession) -> int:

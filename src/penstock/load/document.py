@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.errors import LoadError
 from penstock.load.reading import Document, Reading, in_file_order
+from penstock.load.restart import read_restart
 from penstock.load.secrets import check_secrets
 from penstock.load.sections import check_names_differ, read_section
 from penstock.load.settings import read_name, read_spark, read_state_limit, read_storage, read_tests, read_watermarks
@@ -17,7 +18,10 @@ from penstock.words import did_you_mean
 
 __all__ = ["Document", "to_pipeline"]
 
-_KEYS = ("name", "sources", "steps", "sinks", "tests", "spark", "storage", "watermarks", "state_limit", "secrets")
+_KEYS = (
+    *("name", "sources", "steps", "sinks", "tests", "spark", "storage"),
+    *("watermarks", "state_limit", "secrets", "restart"),
+)
 _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
 
 
@@ -36,6 +40,7 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
         spark={**read_spark(reading), **read_watermarks(reading)},
         state_limit=read_state_limit(reading),
         tests=read_tests(reading),
+        restart=read_restart(reading),
         places=document.places,
     )
     check_names_differ(reading)
