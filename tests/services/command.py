@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 300.0
 
 
 def penstock(*arguments: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,8 @@ import traceback
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JNetworkError
+
 from penstock.driver.ears import Ears, Go
 from penstock.driver.identities import Identities
 from penstock.driver.preflight import Preflight, gaps
@@ -16,7 +18,7 @@ from penstock.engine.opening import open_session
 from penstock.engine.queries import Queries
 from penstock.engine.run import Built, listen, to_targets
 from penstock.engine.storage import Storage
-from penstock.errors import PenstockError, RunError
+from penstock.errors import PenstockError, UnreachableError
 from penstock.load import load
 from penstock.model import Pipeline
 from penstock.records.verify import Ledgers
@@ -86,6 +88,9 @@ class _Driver:
         self.vitals.watch_jvm(spark)
         try:
             self._serve(spark)
+        except Py4JNetworkError:
+            self.vitals.mourn()
+            raise
         finally:
             self.vitals.expect_the_end()
             spark.stop()
@@ -106,21 +111,44 @@ class _Driver:
 
         listener = listen(spark, batch, self.ears.wake)
         queries.start(self.report.tell)
-        self.log.record("started", sinks=queries.names, attempt=self.go.attempt)
+        self._note("started", sinks=queries.names, attempt=self.go.attempt)
         self.ears.report("started", sinks=queries.names)
         self.vitals.watch_queries(queries.look)
         self.identities.start()
+        failed: Exception | None = None
         try:
             self._wait(queries)
         except Exception as error:
-            self.log.record("failed", reason=str(error))
-            raise
-        finally:
-            self.identities.stop()
-            queries.stop()
-            spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
-            spark.streams.removeListener(listener)
-            self.log.record("stopped")
+            self._note("failed", reason=str(error))
+            failed = error
+        failed = self._finish(queries, failed)
+        spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+        spark.streams.removeListener(listener)
+        self._note("stopped")
+        if failed is not None:
+            raise failed
+
+    def _finish(self, queries: Queries, failed: Exception | None) -> Exception | None:
+        """End every query between two batches, also when another one has failed: no batch is cut on purpose.
+
+        Gives why the driver ends: a batch may fail while it is being waited for.
+        """
+        self.identities.stop()
+        if self.ears.draining:
+            self._note("draining", why=self.ears.draining)
+        late = queries.drain(self.orders.drain_seconds)
+        if late:
+            names = ", ".join(late)
+            says = f"the running batch of {names} did not end within {self.orders.drain_seconds:.0f} s"
+            fix = "it was abandoned, and a restart repeats it; --drain-seconds allows more"
+            self._note("abandoned", sinks=late)
+            # What runs in it cannot be interrupted, so nobody waits for it.
+            retry = failed.retry if isinstance(failed, PenstockError) else True
+            self.vitals.abandon(str(failed) if failed else f"{says}; {fix}", retry=retry)
+        failed = failed or next((error for _, error in queries.failed()), None)
+        if self.ears.draining and failed is None:
+            self._note("drained")
+        return failed
 
     def _keep(self, progress: dict[str, Any]) -> None:
         """Put a batch on record, and into the event log."""
@@ -134,16 +162,24 @@ class _Driver:
         except OSError as error:
             # A full disk: the next start puts on record what was committed without one.
             self.ears.say(f"{progress['name']}: batch {progress['batchId']} is not on record: {error}")
+        except UnreachableError as error:
+            self.ears.say(f"{progress['name']}: whether batch {progress['batchId']} has gaps is not known: {error}")
+
+    def _note(self, what: str, **facts: Any) -> None:
+        """Write a fact down; a full disk must not hide why the driver ends."""
+        try:
+            self.log.record(what, **facts)
+        except OSError as error:
+            self.ears.say(f"the event log cannot be written: {error.strerror or error}")
 
     def _tell(self, what: str, **facts: Any) -> None:
-        self.log.record(what, **facts)
+        self._note(what, **facts)
         self.ears.say(f"{self.pipeline.name}: {line({'what': what, **facts})}")
 
     def _wait(self, queries: Queries) -> None:
-        """Return when all queries have ended or were drained; raise when one fails and a restart of it did not help."""
+        """Return when all queries have ended or are to be drained; raise when one fails and can not be mended here."""
         while True:
             if self.ears.draining:
-                self._drain(queries)
                 return
             if self.identities.changed is not None:
                 raise self.identities.changed
@@ -159,19 +195,5 @@ class _Driver:
             alone = error.retry and not self.orders.once
             if not alone or not queries.may_restart(name, self.pipeline.restart.healthy_seconds):
                 raise error
-            self.report.tell("query_restarting", sink=name, reason=str(error))
+            self._tell("query_restarting", sink=name, reason=str(error))
             queries.restart(name)
-
-    def _drain(self, queries: Queries) -> None:
-        self.log.record("draining", why=self.ears.draining)
-        late = queries.drain(self.orders.drain_seconds)
-        if late:
-            names = ", ".join(late)
-            says = f"the running batch of {names} did not end within {self.orders.drain_seconds:.0f} s"
-            raise RunError(
-                f"{says}, so it was abandoned: a restart repeats it; --drain-seconds allows more", retry=True
-            )
-        for _, error in queries.failed():
-            raise error
-        self.log.record("drained")
-        self.ears.report("drained")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
 
 from penstock.driver.ears import Ears, Go
 from penstock.supervise import lease, processes
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 _BEAT_SECONDS = 1.0
 _JVM_SECONDS = 30.0
+_MOURN_SECONDS = 5.0
 _OUT_OF_MEMORY = 3
 """The JVM's exit code with ExitOnOutOfMemoryError."""
 
@@ -47,6 +52,13 @@ class Vitals:
         """Tell with every beat what the queries do."""
         self._look = look
 
+    def mourn(self) -> None:
+        """The JVM does not answer: if it is dead, that is the reason to tell, and the thread that waits for it does."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._jvm.wait(_MOURN_SECONDS)
+            # That thread ends this process.
+            threading.Event().wait(_MOURN_SECONDS)
+
     def expect_the_end(self) -> None:
         """The JVM is about to be ended by us."""
         self._look = dict
@@ -57,13 +69,28 @@ class Vitals:
         if self._jvm is not None:
             # It ends when its standard input does.
             self._jvm.stdin.close()
-            self._jvm.wait(_JVM_SECONDS)
+            try:
+                self._jvm.wait(_JVM_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._jvm.kill()
+                self._jvm.wait()
         self._ears.report("ended", well=well, **facts)
+
+    def abandon(self, reason: str, *, retry: bool) -> None:
+        """End at once, whatever still runs: the supervisor ends the session, and without one it ends itself."""
+        self._ears.report("ended", well=False, reason=reason, retry=retry)
+        if self._ears.orphaned:
+            processes.end(os.getsid(0))
+        os._exit(1)
 
     def _beat(self) -> None:
         orphaned_at: float | None = None
         while not self._done.wait(_BEAT_SECONDS):
-            self._ears.report("beat", queries=self._look())
+            try:
+                self._ears.report("beat", queries=self._look())
+            except Py4JError:
+                # The JVM is dying or dead; another thread waits for that. Without its answers there is no beat.
+                continue
             if self._ears.orphaned:
                 orphaned_at = orphaned_at or time.monotonic()
                 self._carry_on(time.monotonic() - orphaned_at)

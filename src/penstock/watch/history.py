@@ -20,6 +20,7 @@ _LINES = {
     "stopped": "the queries have stopped",
     "draining": "draining ({why}): running batches end and are committed, no other begins; once more stops at once",
     "drained": "drained: every running batch was committed",
+    "abandoned": "the running batch of {_sinks} did not end in time and was abandoned; a restart repeats it",
     "stopping_now": "stopping at once ({why})",
     "restarting": "restart {restart} in {wait_seconds} s: {reason}",
     "query_restarting": "the query {sink!r} was started again alone: {reason}",

@@ -48,7 +48,6 @@ class Report:
 
 
 _LINES = {
-    "query_restarting": "{sink}: the query failed and is started again: {reason}",
     "refreshed": "{source}: the table was read again",
     "stale": "{source}: the table could not be read again, and stays as it was: {reason}",
     "missed": "{sink}: {rows:,} rows of batch {batch} are missing in {target!r}, which is optional: {reason}",

@@ -32,7 +32,7 @@ def made(**values):
         ),
         (
             "kafka: {servers: x, topics: [t], on_data_loss: skipp}",
-            "source 'a': 'on_data_loss' is 'skipp', expected fail or skip; did you mean 'skip'?",
+            "source 'a': 'on_data_loss' is 'skipp', expected fail, skip or earliest; did you mean 'skip'?",
         ),
         ("kafka: {servers: x}", "source 'a': give one of 'topics', 'pattern' and 'partitions'; found none of them"),
         ("socket: {port: 70000}", "source 'a': 'port' is 70000, expected 65535 or less"),
