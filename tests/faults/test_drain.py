@@ -150,7 +150,7 @@ def test_a_pipe_that_nobody_reads_does_not_hold_the_pipeline_up(world: World, tm
 
 FAILING = """
     name: copy
-    restart: {{limit: 1, backoff: 100 milliseconds, stalled_after: 5 seconds, stalled_times: 1}}
+    restart: {{limit: 1, backoff: 100 milliseconds{more}}}
     spark: {{spark.driver.memory: 1g}}
     sources:
       ids:
@@ -193,9 +193,39 @@ def test_a_batch_that_hangs_is_noticed_and_its_driver_restarted(world: World, tm
     (tmp_path / "bad.py").write_text(NEVER)
     world.feed(10)
 
-    with started("run", world.write(FAILING), folder=tmp_path) as run:
+    file = world.write(FAILING, more=", stalled_after: 5 seconds, stalled_times: 1")
+    with started("run", file, folder=tmp_path) as run:
         until(lambda: bool(world.events("restarting")) or run.process.poll() is not None, f"a restart\n{run.said}")
         assert run.process.poll() is None, run.said
 
     (event,) = world.events("restarting")
     assert "the query 'out' has not finished a batch for" in str(event["reason"])
+
+
+GREEDY = """
+import pathlib
+
+MARK = pathlib.Path({mark!r})
+
+
+def bad(rows, number):
+    if not MARK.exists():
+        MARK.touch()
+        gateway = rows.sparkSession.sparkContext._gateway
+        kept = [gateway.new_array(gateway.jvm.long, 20_000_000) for _ in range(20)]
+        assert kept
+"""
+
+
+@pytest.mark.faults
+def test_a_driver_that_is_out_of_memory_ends_at_once_and_a_new_one_goes_on(world: World, tmp_path: Path):
+    (tmp_path / "bad.py").write_text(GREEDY.format(mark=str(tmp_path / "mark")))
+    world.feed(10)
+    with started("run", world.write(FAILING), folder=tmp_path) as run:
+        until(lambda: world.commits() > 0 or run.process.poll() is not None, f"a batch\n{run.said}")
+        assert run.process.poll() is None, run.said
+        run.process.terminate()
+        assert run.process.wait(120) == 0, run.said
+
+    (event,) = world.events("restarting")
+    assert event["reason"] == "the driver's JVM has died: it was out of memory; raise spark.driver.memory"

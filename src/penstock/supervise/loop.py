@@ -96,6 +96,7 @@ class Supervisor:
                     return End(well=True)
         finally:
             beating.set()
+            self.state.phase = "ended"
             if self._child is not None:
                 self._child.end()
 

@@ -36,3 +36,13 @@ def test_a_wrong_policy_is_named_with_its_line(tmp_path: Path, more: str, says: 
         load(tmp_path / "p.yaml")
 
     assert says in str(caught.value)
+
+
+def test_a_pipeline_in_python_says_the_same():
+    from penstock.pipeline import Pipeline, console, rate
+
+    pipeline = Pipeline("p", restart={"limit": 3, "most": "5 seconds"})
+    pipeline.source("ticks", rate())
+    pipeline.sink("out", "ticks", console())
+
+    assert pipeline.freeze().restart == Restart(limit=3, most_seconds=5)
