@@ -183,9 +183,28 @@ def test_whole_rows_are_sent_as_json_and_a_missing_body_is_named(rows, kafka, na
     _, wrong = written(kafka, namespace, ", body: text")
     said = refusal(rows.run, wrong.replace("name: p", "name: q"))
     assert said.endswith(
-        "sink 'out': its rows have no column 'text'; name the column to send with 'body': body or who; "
-        "or set 'value: json'"
+        "its rows have no column 'text'; there is body and who; "
+        "name one with 'body' or 'partition_key', or set 'value: json' to send whole rows"
     )
+
+
+def test_a_hub_is_one_of_several_targets(rows, kafka, namespace):
+    hub, _ = written(kafka, namespace, "")
+
+    rows.run(f"""
+    name: p
+    sources:
+      rows: {{files: {{path: input, format: csv, schema: "body string, who string"}}}}
+    sinks:
+      out:
+        from: rows
+        to:
+          - eventhubs: {json.dumps({**namespace, "hub": hub})}
+          - files: {{path: out, format: json}}
+    """)
+
+    assert len(kafka.values(hub, 6)) == 6
+    assert len(rows.written("out/*", "json")) == 6
 
 
 def test_a_hub_that_is_missing_and_a_wrong_key_are_named(secured, namespace, refusal):

@@ -18,8 +18,8 @@ from penstock.connectors.eventhubs_connection import Connection, Policy, of_poli
 from penstock.connectors.eventhubs_start import parse
 from penstock.connectors.kafka import KafkaSink, KafkaSource, MissingTopicError
 from penstock.connectors.kafka_security import Sasl, Tls
-from penstock.errors import PenstockError
-from penstock.options import ALL_TRIGGERS, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
+from penstock.errors import BuildError, PenstockError
+from penstock.options import ALL_TRIGGERS, Batch, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
 from penstock.words import listed
 
 if TYPE_CHECKING:
@@ -219,9 +219,24 @@ class EventHubsSink(_EventHub, SinkOptions):
         """What writes into the same hub, for a feed."""
         return self._kafka
 
+    @property
+    def native(self) -> bool:
+        """Spark sends events by itself."""
+        return True
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that are sent are there."""
+        wanted = [name for name in (self.body if self.value == "body" else None, self.partition_key) if name]
+        missing = [name for name in wanted if name not in schema.names]
+        if missing:
+            there = listed(schema.names, "and")
+            fix = f"there is {there}; name one with 'body' or 'partition_key', or set 'value: json' to send whole rows"
+            raise BuildError(f"its rows have no column {listed(map(repr, missing))}; {fix}")
+
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of events."""
-        if self.value == "body" and self.body not in rows.columns:
-            fix = f"name the column to send with 'body': {listed(rows.columns)}; or set 'value: json'"
-            raise ValueError(f"its rows have no column {self.body!r}; {fix}")
         return self._kafka.write(rows)
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Send one batch; a replayed one is sent again."""
+        self._kafka.write_batch(rows, batch)
