@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test fast lint fmt bench clean
+.PHONY: help setup demo test soak fast lint fmt bench clean
 
 help:             ## print these lines
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -14,8 +14,11 @@ setup: .venv/.java .venv/.jars ## set everything up: Java, a virtual environment
 demo: setup       ## a real broker, made-up trades, a pipeline that is killed and goes on; ends by itself
 	@$(BIN)/python examples/demo.py
 
-test: setup       ## every test, with a real Kafka broker
+test: setup .venv/.postgresql ## every test, with a real Kafka broker and a real PostgreSQL
 	@$(BIN)/python -m pytest -q tests
+
+soak: setup       ## a hundred times SIGKILL and a million records; about an hour
+	@$(BIN)/python -m pytest -q -s -m soak tests
 
 fast: .venv/.installed ## the tests that start no Spark
 	@$(BIN)/python -m pytest -q tests/unit
@@ -42,6 +45,13 @@ clean:            ## remove the virtual environment and what runs have left here
 	    echo "installing Java 17"; apt-get update -q && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless; \
 	  else echo "Java 17 is needed: install openjdk-17-jre-headless (or set JAVA_HOME) and run make again" >&2; exit 1; fi; fi
 	@$(BIN)/python -c 'from penstock.java import java; java()' 2>&1 | tail -1
+	@touch $@
+
+.venv/.postgresql: .venv/.installed
+	@if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing PostgreSQL"; apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; \
+	  else echo "the tests need PostgreSQL: install the package postgresql and run make again" >&2; exit 1; fi; fi
 	@touch $@
 
 .venv/.locked: requirements.lock

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import restart, targets
 from benchmarks.lookup import scan_against_lookup
 from penstock import jars
 from penstock.connectors.kafka import create_topics
@@ -45,7 +46,14 @@ class Runs:
 
 def main() -> None:
     """Every benchmark, or those that are named: python -m benchmarks lookup."""
-    known = {"check": check_is_instant, "catch-up": catch_up, "lookup": scan_against_lookup}
+    known = {
+        "check": check_is_instant,
+        "tests": tests_are_quick,
+        "catch-up": catch_up,
+        "targets": targets.main,
+        "lookup": scan_against_lookup,
+        "restart": restart.main,
+    }
     unknown = set(sys.argv[1:]) - set(known)
     if unknown:
         sys.exit(f"there is no benchmark {unknown.pop()!r}; there are {', '.join(known)}")
@@ -65,6 +73,16 @@ def check_is_instant() -> list[str]:
     middle = statistics.median(seconds)
     print(f"check: {middle:.2f} s (under 0.5 s is wanted)")
     return [f"check took {middle:.2f} s"] if middle >= 0.5 else []
+
+
+def tests_are_quick() -> list[str]:
+    """penstock test examples/..., after start-up, and a test that is saved while --watch runs."""
+    said = subprocess.run([sys.executable, "-m", "benchmarks.trials"], check=True, capture_output=True, text=True)
+    each, saved, count = said.stdout.split()[-3:]
+    print(f"penstock test: {each} s for each of {count} tests (under 1.5 s is wanted)")
+    print(f"penstock test --watch: {saved} s from a save to its result (under 2 s is wanted)")
+    wanted = [(float(each) < 1.5, f"a test took {each} s"), (float(saved) < 2, f"a saved test took {saved} s")]
+    return [text for good, text in wanted if not good]
 
 
 def catch_up() -> list[str]:

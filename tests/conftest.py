@@ -21,21 +21,35 @@ if TYPE_CHECKING:
     from penstock.watch.snapshot import Snapshot
 
 
+@pytest.fixture(autouse=True)
+def no_secrets_of_other_tests() -> Iterator[None]:
+    """What one test kept secret is plain text to the next."""
+    yield
+    from penstock.redaction import forget
+
+    forget()
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session: two threads, one shuffle partition, every connector's jars."""
     from penstock import jars
     from penstock.engine import session
+    from penstock.testing.spark import settings_of
 
+    groups = ["kafka", "avro", "delta", "cassandra", "postgresql", "sqlite"]
     asked = {
         # One partition: a test has a handful of rows, and empty tasks cost seconds.
         "spark.sql.shuffle.partitions": "1",
         # The optimizing compiler does not pay for itself in a run of minutes.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # Without a size of its own the cache for code is small, and once it is full everything is interpreted.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
         "spark.driver.memory": "1g",
+        **settings_of(groups),
+        "spark.databricks.delta.snapshotPartitions": "1",
     }
     log = tmp_path_factory.mktemp("spark") / "driver.log"
-    made = session("tests", master="local[2]", asked=asked, jars=jars.paths(["kafka", "avro", "cassandra"]), log=log)
+    made = session("tests", master="local[2]", asked=asked, jars=jars.paths(groups), log=log)
     yield made
     made.stop()
 

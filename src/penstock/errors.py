@@ -7,6 +7,8 @@ PenstockError            the pipeline's fault unless said otherwise: exit 1
 ├── JarError             a jar is missing, damaged or cannot be fetched
 ├── ServiceError         a broker or store on this machine does not come up
 ├── UnreachableError     an outside system does not answer; trying again can help
+├── RefusedError         an outside system answers and refuses us: certificate, password, rights
+├── CertificateError     a certificate or a key of ours cannot be used
 ├── BuildError           Spark refuses a source, a step or a sink
 └── RunError             a running query failed
 """
@@ -15,12 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.redaction import redact
+
 
 class PenstockError(Exception):
     """An error with a sentence for the user; `retry` says whether trying again can help."""
 
     exit_code = 1
     retry = False
+
+    def __str__(self) -> str:
+        return redact(super().__str__())
 
     def placed(self, where: str) -> PenstockError:
         """The same error with the place in the user's file before its sentence."""
@@ -60,6 +67,14 @@ class UnreachableError(PenstockError):
     """An outside system does not answer."""
 
     retry = True
+
+
+class RefusedError(PenstockError):
+    """An outside system answers, and refuses us; it would refuse us again."""
+
+
+class CertificateError(PenstockError):
+    """A certificate or a key of ours cannot be used."""
 
 
 class BuildError(PenstockError):

@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 from penstock.options import SinkOptions, SourceOptions, StepOptions
+from penstock.redaction import redact
 
 Severity = Literal["error", "warning"]
 Keys = tuple[str | int, ...]
+_EXTENSIONS = "spark.sql.extensions"
 
 
 @dataclass(frozen=True, order=True)
@@ -40,6 +42,11 @@ class Finding:
     says: str
     fix: str = ""
     severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        # Rules quote what they find, and what they find may be a secret.
+        object.__setattr__(self, "says", redact(self.says))
+        object.__setattr__(self, "fix", redact(self.fix))
 
     def __str__(self) -> str:
         mark = "warning: " if self.severity == "warning" else ""
@@ -118,13 +125,15 @@ class Target:
     """Where its options are, inside the sink."""
     select: str = ""
     where: str = ""
+    group_by: str = ""
     optional: bool = False
 
     def sql(self, table: str) -> str:
         """What it gets of the rows of a table; empty if it gets them as they are."""
         if not self.select and not self.where:
             return ""
-        return f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+        text = f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
+        return f"{text} GROUP BY {self.group_by}" if self.group_by else text
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,20 @@ Node = Source | Step | Sink
 
 
 @dataclass(frozen=True)
+class Restart:
+    """When a pipeline that has failed is started again, and when it counts as stuck."""
+
+    limit: int = 5
+    within_seconds: float = 600.0
+    backoff_seconds: float = 1.0
+    most_seconds: float = 60.0
+    jitter: float = 0.2
+    healthy_seconds: float = 300.0
+    stalled_seconds: float = 600.0
+    stalled_times: float = 10.0
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Everything that a file says."""
 
@@ -161,7 +184,10 @@ class Pipeline:
     folder: str = "."
     storage: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
+    state_limit: int = 0
+    """How many bytes of state one query may have before we say so; 0 for half of the memory."""
     tests: tuple[Mapping[str, Any], ...] = ()
+    restart: Restart = Restart()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
 
     def where(self, node: Node, *keys: str | int) -> Location:
@@ -187,6 +213,12 @@ class Pipeline:
         yield from (target.connector for sink in self.sinks for target in sink.targets)
 
     @property
+    def ends(self) -> Iterator[tuple[Source | Sink, SourceOptions | SinkOptions]]:
+        """Every source and sink with its options."""
+        yield from ((source, source.connector) for source in self.sources)
+        yield from ((sink, target.connector) for sink in self.sinks for target in sink.targets)
+
+    @property
     def jar_groups(self) -> tuple[str, ...]:
         """The groups of jars that the session needs, each once."""
         decodes = [decode for source in self.sources for decode in (source.value, source.key) if decode]
@@ -197,8 +229,11 @@ class Pipeline:
     @property
     def session_settings(self) -> dict[str, str]:
         """What the session must have from its start: of the connectors, then of the file."""
-        needed = [connector.session for connector in self.connectors]
-        return {key: value for settings in [*needed, self.spark] for key, value in settings.items()}
+        asked = [*(connector.session for connector in self.connectors), self.spark]
+        together = {key: value for settings in asked for key, value in settings.items()}
+        # A list, unlike the others: one does not take the place of another.
+        extensions = dict.fromkeys(settings[_EXTENSIONS] for settings in asked if settings.get(_EXTENSIONS))
+        return {**together, _EXTENSIONS: ",".join(extensions)} if extensions else together
 
     def upstream(self, name: str) -> tuple[str, ...]:
         """Every stream that `name` is made from, itself included."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator
+
+from penstock.redaction import remember
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +27,35 @@ class Secret(str):
 
     __slots__ = ()
 
+    def __new__(cls, text: object = "") -> Self:
+        made = super().__new__(cls, text)
+        remember(made)
+        return made
+
     def __repr__(self) -> str:
         return "'***'"
+
+
+class OpenSecret(Secret):
+    """A secret that stands in the file itself, where anyone who reads the file reads it."""
+
+    __slots__ = ()
+
+
+def _kept_secret(value: object, validate: Callable[[object], str]) -> Secret:
+    text = validate(value)
+    return Secret(text) if isinstance(value, Secret) and not isinstance(value, OpenSecret) else OpenSecret(text)
+
+
+SecretText = Annotated[str, WrapValidator(_kept_secret)]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One thing about an outside system that is well."""
+
+    what: str
+    says: str
 
 
 class Options(BaseModel):
@@ -58,13 +88,45 @@ class _Connector(Options):
         """The same options with a service of this machine replaced by its address."""
         return self
 
+    def located(self, folder: Path) -> Self:
+        """The same options with every path absolute: relative ones are in `folder`."""
+        relative = {name: beside(folder, value) for name in self.paths if (value := getattr(self, name))}
+        changed = {name: value for name, value in relative.items() if value != getattr(self, name)}
+        return self.model_copy(update=changed) if changed else self
+
+    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:  # noqa: ARG002
+        """What the outside system says to these options, fact by fact; an error in our words at the first bad one."""
+        yield from ()
+
     def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
         """An error in our words, before Spark starts, if the outside system cannot serve these options."""
+        for _ in self.examine(wait_seconds, say):
+            pass
+
+    def settled(self) -> Self:
+        """The same options with what only the outside system knows filled in; asked after `preflight`."""
+        return self
 
     @property
     def spark_options(self) -> dict[str, str]:
         """`options` as Spark takes them: text, with true and false in lower case."""
         return {key: _text(value) for key, value in self.options.items()}
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records of a source that will not be read: gone, or skipped. `end` is the first that will."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    why: str
+
+    @property
+    def count(self) -> int:
+        """How many; 0 if nobody can know."""
+        return self.end - self.start
 
 
 class SourceOptions(_Connector):
@@ -86,9 +148,29 @@ class SourceOptions(_Connector):
         """A failure of a query that reads this, in our words; None if it is nothing that this connector knows."""
         return None
 
+    def identity(self) -> dict[str, str]:
+        """What the outside system itself calls what is read: a topic that was made anew has another id."""
+        return {}
+
+    def reads_positions(self, positions: Any) -> bool:  # noqa: ARG002
+        """Whether these positions, as a checkpoint holds them, are of this source."""
+        return False
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:  # noqa: ARG002
+        """Where to go on from a checkpoint's positions, and what is left out; an error if nothing may be."""
+        return positions, []
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:  # noqa: ARG002
+        """What a batch did not get of its range because it is gone."""
+        return []
+
     def read(self, spark: SparkSession) -> DataFrame:
         """A streaming DataFrame."""
         raise NotImplementedError
+
+    def columns(self, spark: SparkSession) -> StructType:
+        """The columns that `read` gives; for a test, so without reaching the outside system or its files."""
+        return self.read(spark).schema
 
     def read_static(self, spark: SparkSession) -> DataFrame:
         """Everything that is there now, as a table beside the streams."""
@@ -145,9 +227,18 @@ class SinkOptions(_Connector):
         """Whether Spark writes this by itself when it is the only target."""
         return False
 
+    @property
+    def log_url(self) -> str:
+        """The log that Spark keeps beside the data of this target; '' if it keeps none."""
+        return ""
+
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of the rows, not started."""
         raise NotImplementedError
+
+    def unfit(self, mode: str) -> str | None:  # noqa: ARG002
+        """Why these options cannot write a mode, and what to do; None if they can."""
+        return None
 
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
         """Before the first batch: make what is asked for; an error names every column that does not fit."""
@@ -167,6 +258,11 @@ class StepOptions(Options):
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
         """The rows of this step, from those that it reads."""
         raise NotImplementedError
+
+
+def beside(folder: Path, path: str) -> str:
+    """A path made absolute; a URL stays as it is."""
+    return path if "://" in path or Path(path).is_absolute() else str((folder / path).resolve())
 
 
 def _text(value: object) -> str:

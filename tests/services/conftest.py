@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.services import postgres as server
+from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import cql, jars
 from penstock.services import Cassandra, KafkaBroker
@@ -24,6 +26,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     kafka = KafkaBroker(folder, jars.fetch([KafkaBroker.jars]), free_port())
     yield kafka.up(lambda _: None)
     kafka.down()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[server.Postgres]:
+    """A real PostgreSQL."""
+    with server.postgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A real broker with every kind of secured listener."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -52,9 +68,9 @@ class Kafka:
 
     address: str
 
-    def create(self, partitions: int = 2, prefix: str = "topic") -> str:
+    def create(self, partitions: int = 2, prefix: str = "topic", name: str = "") -> str:
         """The name of a fresh topic."""
-        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
         admin = AdminClient({"bootstrap.servers": self.address})
         for made in admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)]).values():
             made.result(timeout=30)
@@ -119,12 +135,19 @@ class Store:
 
 
 @pytest.fixture(scope="session")
-def cassandra_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real Cassandra."""
+def cassandra_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cassandra]:
+    """A real Cassandra."""
     folder = tmp_path_factory.mktemp("cassandra")
     node = Cassandra(folder, jars.fetch([Cassandra.jars]), free_port())
-    yield node.up(lambda _: None)
+    node.up(lambda _: None)
+    yield node
     node.down()
+
+
+@pytest.fixture(scope="session")
+def cassandra_address(cassandra_node: Cassandra) -> str:
+    """Where it is."""
+    return str(cassandra_node.status().address)
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,13 @@ def test_one_read_feeds_every_target_its_part(project, folder):
     assert len(list((folder / "even").glob("batch=*"))) == 3
 
 
+def test_a_target_can_get_the_sums_of_each_batch(project, folder):
+    sums = "select: n % 2 AS odd, sum(n) AS total\n        group_by: n % 2"
+    project.run(PIPELINE.replace("select: n * 10 AS tens\n        where: n % 2 = 0", sums))
+
+    assert numbers(folder / "even", "total") == [2, 4, 22, 24, 42, 44]
+
+
 def test_any_reader_of_the_folder_sees_each_row_once(project, folder):
     project.run(PIPELINE)
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli import penstock
-from penstock.cli.test import Asked, follow
+from penstock.cli.test import Asked, Last, follow, run_suites
 from penstock.testing import discover, run
 
 PIPELINE = """\
@@ -381,3 +381,32 @@ def test_saved_files_are_run_again(command, spark, tmp_path, capsys):
     assert "  ok    saved  (0.0 s)" in [without_seconds(line) for line in shown[2]]
     assert any("test 1 does not know 'nam'; did you mean 'name'?" in line for line in shown[3])
     assert shown[4] == []
+
+
+def test_a_saved_test_runs_alone_until_the_pipeline_changes(spark, tmp_path, capsys):
+    test = "  - {{name: {0}, given: {{lines: [[{0}]]}}, expect: {{out: [{{value: {1}}}]}}}}\n"
+    pipeline, tests = tmp_path / "copy.yaml", tmp_path / "copy_test.yaml"
+    pipeline.write_text(PLAIN)
+    tests.write_text("tests:\n" + test.format("one", "one") + test.format("two", "no"))
+    shown: list[set[str]] = []
+    saves = [
+        lambda: tests.write_text(tests.read_text() + test.format("three", "three")),
+        lambda: tests.write_text(tests.read_text().replace("value: no", "value: two")),
+        lambda: pipeline.write_text(PLAIN + "storage: elsewhere\n"),
+        lambda: None,
+    ]
+
+    def waited() -> bool:
+        words = capsys.readouterr().out.split()
+        shown.append({name for name in ("one", "two", "three") if name in words})
+        if len(shown) > len(saves):
+            return False
+        saves[len(shown) - 1]()
+        return True
+
+    asked = Asked((str(tmp_path),))
+    suites = asked.suites()
+    follow(asked, spark, waited, Last(suites, run_suites(suites, spark, lambda _: None)))
+
+    # A test that failed runs again with every save, one that passed only when it may end otherwise.
+    assert shown[1:4] == [{"two", "three"}, {"two"}, {"one", "two", "three"}]

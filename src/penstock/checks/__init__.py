@@ -23,6 +23,7 @@ from penstock.checks.queries import (
 )
 from penstock.checks.replays import keys_come_again
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
+from penstock.checks.secrets import passwords_travel_encrypted, secrets_are_not_in_the_file
 from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
 from penstock.checks.sql import (
     sql_calls_no_java,
@@ -66,6 +67,8 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sinks_do_not_feed_sources,
     storage_is_no_input,
     cluster_has_storage,
+    secrets_are_not_in_the_file,
+    passwords_travel_encrypted,
 )
 
 

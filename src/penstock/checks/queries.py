@@ -18,6 +18,8 @@ def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
             if sink.mode not in modes:
                 says = f"sink {sink.name!r}: {target.connector.kind} cannot write mode {sink.mode!r}"
                 yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {listed(sorted(modes))}")
+            elif (problem := target.connector.unfit(sink.mode)) is not None:
+                yield Finding("mode-fits-sink", pipeline.where(sink, *target.keys), f"sink {sink.name!r}: {problem}")
 
 
 def targets_can_share(pipeline: Pipeline) -> Iterator[Finding]:

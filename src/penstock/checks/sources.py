@@ -31,6 +31,14 @@ def static_sources_are_tables(pipeline: Pipeline) -> Iterator[Finding]:
             says = f"source {source.name!r}: {source.connector.kind} cannot be read as a static table"
             fix = "take 'static' out, or use files"
             yield Finding("static-sources-are-tables", pipeline.where(source, "static"), says, fix)
+        if not source.static and not source.connector.can_be_stream:
+            says = f"source {source.name!r}: {source.connector.kind} can only be read as a static table"
+            yield Finding("static-sources-are-tables", source.at, says, "add 'static: true'")
+        if source.static == "on change" and source.connector.can_be_static and not source.connector.tells_changes:
+            says = f"source {source.name!r}: {source.connector.kind} does not tell when the table has changed"
+            asked = "set 'version_query', or " if "version_query" in type(source.connector).model_fields else ""
+            fix = f"{asked}refresh it every so often, like '10 minutes'"
+            yield Finding("static-sources-are-tables", pipeline.where(source, "static"), says, fix)
         if source.static and source.watermark is not None:
             says = f"source {source.name!r} is static, and a table has no watermark"
             yield Finding(

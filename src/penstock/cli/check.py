@@ -43,7 +43,12 @@ def _findings(file: str) -> tuple[Pipeline | None, list[Finding]]:
         pipeline = load(file)
     except LoadError as error:
         return None, [finding for finding in error.findings if isinstance(finding, Finding)]
-    return pipeline, check(pipeline)
+    findings = check(pipeline)
+    if pipeline.tests:
+        from penstock.testing.shape import trials
+
+        findings = sorted([*findings, *trials(pipeline)[1]], key=lambda finding: finding.at)
+    return pipeline, findings
 
 
 def _counted(pipeline: Pipeline) -> str:
@@ -63,8 +68,8 @@ def _as_dict(finding: Finding) -> dict[str, object]:
 
 
 def _build(pipeline: Pipeline) -> None:
-    from penstock.cli.run import open_session
     from penstock.engine import build, prepare
+    from penstock.engine.opening import open_session
 
     prepared = prepare(pipeline, say)
     spark = open_session(prepared, verbose=False)

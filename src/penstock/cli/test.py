@@ -206,11 +206,34 @@ def _watch(asked: Asked, suites: Sequence[Suite]) -> None:
         outcomes = run_suites(suites, spark, click.echo)
         say(f"{_summary(outcomes, sum(each.seconds for each in outcomes))}; waiting for files to be saved, Ctrl-C ends")
         with suppress(KeyboardInterrupt):
-            follow(asked, spark, _sleep)
+            follow(asked, spark, _sleep, Last(suites, outcomes))
 
 
-def follow(asked: Asked, spark: SparkSession, waited: Callable[[], bool]) -> None:
+class Last:
+    """The tests as they were run last, and which of them passed."""
+
+    def __init__(self, suites: Iterable[Suite] = (), outcomes: Iterable[Outcome] = ()) -> None:
+        self._suites: dict[Path, Suite] = {}
+        self._passed: dict[Path, set[str]] = {}
+        self.note(suites, outcomes)
+
+    def note(self, suites: Iterable[Suite], outcomes: Iterable[Outcome]) -> None:
+        """Remember a run of these suites."""
+        results = {(outcome.trial.at.file, outcome.trial.name): outcome.passed for outcome in outcomes}
+        for suite in suites:
+            before = self._passed.get(suite.file, set())
+            trials = ((trial.name, results.get((trial.at.file, trial.name))) for trial in suite.trials)
+            self._passed[suite.file] = {name for name, good in trials if good or (good is None and name in before)}
+            self._suites[suite.file] = suite
+
+    def changed(self, suite: Suite) -> Suite:
+        """What of a suite has to be run again."""
+        return suite.changed(self._suites.get(suite.file), self._passed.get(suite.file, ()))
+
+
+def follow(asked: Asked, spark: SparkSession, waited: Callable[[], bool], last: Last | None = None) -> None:
     """Run again what a saved file changes, for as long as `waited` says."""
+    known = last or Last()
 
     def files() -> Iterable[Path]:
         return [file for suite in discover(asked.paths) for file in suite.files]
@@ -219,7 +242,10 @@ def follow(asked: Asked, spark: SparkSession, waited: Callable[[], bool]) -> Non
         began = time.perf_counter()
         meant = [suite for suite in asked.suites() if saved.intersection(suite.files)]
         _said_broken(meant)
-        outcomes = run_suites(meant, spark, click.echo)
+        python = {file for file in saved if file.suffix == ".py"}
+        due = [suite if python.intersection(suite.files) else known.changed(suite) for suite in meant]
+        outcomes = run_suites(due, spark, click.echo)
+        known.note(meant, outcomes)
         if outcomes:
             click.echo(_summary(outcomes, time.perf_counter() - began))
 

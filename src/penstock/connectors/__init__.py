@@ -8,7 +8,10 @@ from typing import Any
 
 from penstock.connectors.cassandra import CassandraSink, CassandraSource
 from penstock.connectors.console import ConsoleSink
+from penstock.connectors.delta import DeltaSink, DeltaSource
+from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
 from penstock.connectors.files import FileSink, FileSource
+from penstock.connectors.jdbc import JdbcSink, JdbcSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
 from penstock.connectors.memory import MemorySink
 from penstock.connectors.own import ForeachBatchSink, ForeachSink
@@ -24,8 +27,21 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (CassandraSource, FileSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+    (CassandraSource, DeltaSource, EventHubsSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource),
+    "penstock.sources",
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (CassandraSink, ConsoleSink, FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink), "penstock.sinks"
+    (
+        CassandraSink,
+        ConsoleSink,
+        DeltaSink,
+        EventHubsSink,
+        FileSink,
+        ForeachBatchSink,
+        ForeachSink,
+        JdbcSink,
+        KafkaSink,
+        MemorySink,
+    ),
+    "penstock.sinks",
 )

@@ -3,35 +3,60 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.connectors import kafka_settings
-from penstock.errors import PenstockError, UnreachableError
-from penstock.options import ALL_TRIGGERS, Batch, Names, SinkOptions, SourceOptions
-from penstock.words import listed, nearest
+from penstock.connectors import kafka_positions, kafka_settings
+from penstock.connectors.kafka_failures import explained
+from penstock.connectors.kafka_preflight import Examination
+from penstock.connectors.kafka_security import Sasl, Security, Tls
+from penstock.connectors.kafka_topics import MissingTopicError, create_topics
+from penstock.options import ALL_TRIGGERS, Batch, Duration, Gap, Names, Seen, SinkOptions, SourceOptions, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
     from typing_extensions import Self
 
+__all__ = ["EMBEDDED", "KafkaSink", "KafkaSource", "MissingTopicError", "create_topics", "milliseconds"]
+
 EMBEDDED = "embedded"
-_SHOWN_TOPICS = 10
+_TRANSACTION_TIMEOUT = "5 minutes"
+_WRITERS = 2
 Offsets = dict[str, dict[int | str, int]]
 Position = Literal["earliest", "latest"] | Offsets | str
 
 
 class _Kafka:
-    """What source and sink share: where the brokers are, and what Kafka's client may be told."""
+    """What source and sink share: where the brokers are, who we are, and what Kafka's client may be told."""
 
     jars: ClassVar[tuple[str, ...]] = ("kafka",)
     servers: str
+    tls: Tls | None
+    sasl: Sasl | None
     options: dict[str, Any]
+
+    @property
+    def security(self) -> Security:
+        """How the connection is secured."""
+        return Security(self.tls, self.sasl)
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python client of confluent-kafka needs to reach the same brokers as the same user."""
+        own = kafka_settings.for_client(self.options)
+        return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
+
+    def located(self, folder: Path) -> Self:
+        """The same with the files of `tls` made absolute."""
+        if self.tls is None:
+            return self
+        return self.model_copy(update={"tls": self.tls.located(folder)})  # type: ignore[attr-defined,no-any-return]
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -54,6 +79,8 @@ class KafkaSource(_Kafka, SourceOptions):
     has_keys: ClassVar[bool] = True
 
     servers: str = Field(min_length=1, description="Comma-separated host:port list, or 'embedded'.")
+    tls: Tls | None = Field(default=None, description="An encrypted connection: {ca, cert, key, password}.")
+    sasl: Sasl | None = Field(default=None, description="A user and a password: {mechanism, user, password}; with TLS.")
     topics: Names = Field(default=(), description="Topics to read.")
     pattern: str | None = Field(default=None, description="Topics to read, as a Java regular expression.")
     partitions: dict[str, tuple[int, ...]] | None = Field(
@@ -69,8 +96,9 @@ class KafkaSource(_Kafka, SourceOptions):
     records_per_trigger: int | None = Field(default=None, ge=1, description="Most records in one batch.")
     min_partitions: int | None = Field(default=None, ge=1, description="Read in at least this many Spark partitions.")
     headers: bool = Field(default=False, description="Add the records' headers.")
-    on_data_loss: Literal["fail", "skip"] = Field(
-        default="fail", description="When records are gone before they were read: stop, or go on without them."
+    on_data_loss: Literal["fail", "skip", "earliest"] = Field(
+        default="fail",
+        description="When records are gone before they were read: stop, or go on at the next or the first there is.",
     )
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
@@ -79,11 +107,12 @@ class KafkaSource(_Kafka, SourceOptions):
     @classmethod
     def _is_a_position(cls, position: Position | None) -> Position | None:
         if isinstance(position, str) and position not in ("earliest", "latest"):
-            _milliseconds(position)
+            milliseconds(position)
         return position
 
     @model_validator(mode="after")
     def _reads_one_thing(self) -> Self:
+        _refuse_embedded(self)
         given = [name for name in ("topics", "pattern", "partitions") if getattr(self, name)]
         if len(given) != 1:
             found = " and ".join(given) or "none of them"
@@ -93,15 +122,29 @@ class KafkaSource(_Kafka, SourceOptions):
             raise ValueError(f"'end' is a time or offsets, not {self.end}; {fix}")
         return self
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
-        """An error in our words if the brokers do not answer or a topic is missing."""
+    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+        """Whether the brokers answer, let us in, and have topics that we may read."""
+        own = kafka_settings.for_client(self.options)
         wanted = self.topics or tuple(self.partitions or ())
-        require_topics(self.servers, wanted, wait_seconds, say)
+        yield from Examination(self.servers, self.security, wanted, "read", own).facts(wait_seconds, say)
+
+    def sender(self) -> KafkaSink:
+        """What writes into the topic that this reads, for a feed; ValueError unless it reads one."""
+        if len(self.topics) != 1:
+            raise ValueError(f"it reads {len(self.topics)} topics by name, and a feed writes into one")
+        return KafkaSink.model_construct(
+            servers=self.servers, tls=self.tls, sasl=self.sasl, options=self.options, topic=self.topics[0]
+        )
+
+    def columns(self, spark: SparkSession) -> StructType:
+        """The columns that `read` gives, without the files of `tls`."""
+        return self.model_copy(update={"tls": None, "sasl": None}).read(spark).schema
 
     def read(self, spark: SparkSession) -> DataFrame:
         """key, value, topic, partition, offset, timestamp, timestampType, and headers when asked for."""
         options = {
             "kafka.bootstrap.servers": self.servers,
+            **self.security.spark(),
             **kafka_settings.CONSUMER,
             **self._subscription(),
             **self._start(),
@@ -116,12 +159,30 @@ class KafkaSource(_Kafka, SourceOptions):
         return rows if self.end is None else self._before_end(rows)
 
     def explain(self, failure: str) -> str | None:
-        """Records that are gone from the broker before they were read."""
+        """Records that are gone from the broker before they were read; a broker that no longer lets us in."""
         if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
-            return None
+            return explained(failure, self.servers, self.topics or tuple(self.partitions or ()))
         why = "they were deleted or have expired, or the topic was made anew"
         fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
+
+    def identity(self) -> dict[str, str]:
+        """The id of each topic; a pattern's topics are not known before it runs."""
+        return kafka_positions.topic_ids(self.servers, self.topics or tuple(self.partitions or ()))
+
+    def reads_positions(self, positions: Any) -> bool:
+        """Whether these are offsets of topics that are read here."""
+        if not isinstance(positions, dict) or not all(isinstance(each, dict) for each in positions.values()):
+            return False
+        return bool(self.pattern) or set(positions) <= {*self.topics, *(self.partitions or ())}
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
+        """Where to go on, by `on_data_loss`."""
+        return kafka_positions.resumed(self.servers, positions, identity, self.on_data_loss)
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
+        """Records that expired between the plan of a batch and its reading."""
+        return kafka_positions.missing(self.servers, start, end, rows) if self.on_data_loss != "fail" else []
 
     def _subscription(self) -> dict[str, str]:
         if self.topics:
@@ -136,15 +197,15 @@ class KafkaSource(_Kafka, SourceOptions):
         if self.start in ("earliest", "latest"):
             return {"startingOffsets": self.start}
         # A time after the last record means: begin at the end, as 'latest' does.
-        milliseconds = str(_milliseconds(self.start))
-        return {"startingTimestamp": milliseconds, "startingOffsetsByTimestampStrategy": "latest"}
+        moment = str(milliseconds(self.start))
+        return {"startingTimestamp": moment, "startingOffsetsByTimestampStrategy": "latest"}
 
     def _before_end(self, rows: DataFrame) -> DataFrame:
         # Spark bounds only batch reads; on a stream the records past the end are left out instead.
         from pyspark.sql import functions as F  # noqa: N812
 
         if isinstance(self.end, str):
-            return rows.where(F.col("timestamp") < F.timestamp_millis(F.lit(_milliseconds(self.end))))
+            return rows.where(F.col("timestamp") < F.timestamp_millis(F.lit(milliseconds(self.end))))
         kept = F.lit(False)
         for topic, partitions in (self.end or {}).items():
             for partition, offset in partitions.items():
@@ -154,13 +215,18 @@ class KafkaSource(_Kafka, SourceOptions):
 
 
 class KafkaSink(_Kafka, SinkOptions):
-    """Records of a Kafka topic; at-least-once: a batch that is replayed after a crash is sent again."""
+    """Records of a Kafka topic, at least once, or exactly once for consumers that read committed records."""
 
     kind: ClassVar[str] = "kafka"
     triggers = ALL_TRIGGERS
-    promise: ClassVar[str] = "at-least-once: a batch that is replayed after a crash is sent again"
+    promise: ClassVar[str] = (
+        "at-least-once: a batch that is replayed after a crash is sent again; with 'delivery: exactly-once' a batch is "
+        "sent in transactions that carry its number, and consumers that read committed records see it once"
+    )
 
     servers: str = Field(min_length=1, description="Comma-separated host:port list, or 'embedded'.")
+    tls: Tls | None = Field(default=None, description="An encrypted connection: {ca, cert, key, password}.")
+    sasl: Sasl | None = Field(default=None, description="A user and a password: {mechanism, user, password}; with TLS.")
     topic: str | None = Field(default=None, min_length=1, description="The topic to write to.")
     topic_column: str | None = Field(default=None, description="The column that holds each row's topic.")
     key: str | None = Field(default=None, description="The column that becomes the record's key.")
@@ -170,15 +236,31 @@ class KafkaSink(_Kafka, SinkOptions):
         default=None, description="The Avro schema to write with; by default the row's own."
     )
     headers: str | None = Field(default=None, description="The column with headers: array<struct<key, value>>.")
+    delivery: Literal["at-least-once", "exactly-once"] = Field(
+        default="at-least-once", description="Whether a batch that is replayed after a crash is sent again."
+    )
+    writers: int | None = Field(
+        default=None, ge=1, le=64, description="Exactly-once: how many transactions share a batch; 2 by default."
+    )
+    transaction_timeout: Duration | None = Field(
+        default=None, description="Exactly-once: the longest that sending a batch may take; 5 minutes by default."
+    )
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
 
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
+        _refuse_embedded(self)
         if bool(self.topic) == bool(self.topic_column):
             raise ValueError("give one of 'topic' and 'topic_column'")
         if self.avro_schema and self.value != "avro":
             raise ValueError("'avro_schema' needs 'value: avro'")
+        if self.delivery == "exactly-once" and not self.topic:
+            raise ValueError(
+                "'delivery: exactly-once' notes its batches in one topic; give 'topic', not 'topic_column'"
+            )
+        if self.delivery != "exactly-once" and (self.writers or self.transaction_timeout):
+            raise ValueError("'writers' and 'transaction_timeout' belong to 'delivery: exactly-once'")
         return self
 
     @property
@@ -186,25 +268,51 @@ class KafkaSink(_Kafka, SinkOptions):
         """Avro values need their jar too."""
         return ("kafka", "avro") if self.value == "avro" else ("kafka",)
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
-        """An error in our words if the brokers do not answer or the topic is missing."""
-        require_topics(self.servers, (self.topic,) if self.topic else (), wait_seconds, say)
+    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+        """Whether the brokers answer, let us in, and have the topic, and whether we may write it."""
+        own = kafka_settings.for_client(self.options)
+        wanted = (self.topic,) if self.topic else ()
+        yield from Examination(self.servers, self.security, wanted, "write", own).facts(wait_seconds, say)
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python producer of confluent-kafka needs to write as Spark does: brokers, user, and its settings."""
+        own = kafka_settings.for_client(self.options, producer=True)
+        return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
+
+    def sender(self) -> KafkaSink:
+        """What writes into the same topic, for a feed; ValueError unless it is one."""
+        if not self.topic:
+            raise ValueError("its rows choose their topics, and a feed writes into one")
+        return self
 
     @property
     def native(self) -> bool:
-        """Spark sends records by itself."""
-        return True
+        """Spark sends records by itself, but not in transactions."""
+        return self.delivery == "at-least-once"
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of key, value, topic and headers."""
         return self.records(rows).writeStream.format("kafka").options(**self._writer_options())
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
-        """Send one batch; a replayed one is sent again."""
-        self.records(rows).write.format("kafka").options(**self._writer_options()).save()
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Send one batch; a replayed one is sent again, or with exactly-once only what is missing of it."""
+        if self.native:
+            self.records(rows).write.format("kafka").options(**self._writer_options()).save()
+            return
+        from penstock.connectors.kafka_transactions import Sending, send
+
+        timeout = seconds(self.transaction_timeout or _TRANSACTION_TIMEOUT)
+        whole = Sending(str(self.topic), self.client_settings, batch.writer, batch.query, batch.number, timeout)
+        send(self.records(rows), whole, self.writers or _WRITERS)
 
     def _writer_options(self) -> dict[str, str]:
-        options = {"kafka.bootstrap.servers": self.servers, **kafka_settings.PRODUCER, **self.spark_options}
+        options = {
+            "kafka.bootstrap.servers": self.servers,
+            **self.security.spark(),
+            **kafka_settings.PRODUCER,
+            **self.spark_options,
+        }
         if self.topic:
             options["topic"] = self.topic
         if self.headers:
@@ -237,59 +345,15 @@ class KafkaSink(_Kafka, SinkOptions):
         return to_avro(row, self.avro_schema or "")
 
 
-def require_topics(servers: str, topics: tuple[str, ...], wait_seconds: float, say: Callable[[str], None]) -> None:
-    """Wait for the brokers at most so long, then for every topic to be there."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    quiet: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None, "socket.connection.setup.timeout.ms": 5000}
-    admin = AdminClient({"bootstrap.servers": servers, **quiet})
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            known = admin.list_topics(timeout=max(1.0, min(5.0, left))).topics
-            break
-        except KafkaException as error:
-            if time.monotonic() >= deadline:
-                says = f"no Kafka broker answers at {servers} after {wait_seconds:.0f} s"
-                fix = "start it (penstock dev up kafka runs one here) or correct 'servers'"
-                raise UnreachableError(f"{says}; {fix}") from error
-            say(f"waiting for a Kafka broker at {servers} ({max(0, left):.0f} s left)")
-    missing = tuple(topic for topic in topics if topic not in known)
-    if missing:
-        raise MissingTopicError(servers, missing, sorted(name for name in known if not name.startswith("__")))
+def _refuse_embedded(connector: _Kafka) -> None:
+    """A ValueError if the plaintext broker of this machine is to be reached with TLS or a password."""
+    if connector.servers == EMBEDDED and (connector.tls or connector.sasl):
+        fix = "penstock dev up kafka --tls --sasl prints the addresses of its secured listeners"
+        raise ValueError(f"'servers: embedded' is a plaintext listener, without TLS and users; {fix}")
 
 
-class MissingTopicError(PenstockError):
-    """The broker has no such topic."""
-
-    def __init__(self, servers: str, topics: tuple[str, ...], others: list[str]) -> None:
-        self.servers, self.topics = servers, topics
-        names = listed((repr(topic) for topic in topics), "and")
-        near = nearest(topics[0], others)
-        there = listed(others[:_SHOWN_TOPICS], "and") if others else "no topic yet"
-        fix = f"did you mean {near!r}?" if near else f"create it first; there is {there}"
-        super().__init__(f"Kafka at {servers} has no topic {names}; {fix}")
-
-
-def create_topics(servers: str, topics: tuple[str, ...], partitions: int = 2) -> None:
-    """Make topics that are not there yet."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    made = admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
-    for topic, future in made.items():
-        try:
-            future.result(timeout=30)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise UnreachableError(f"Kafka at {servers} did not create topic {topic!r}: {error}") from error
-
-
-def _milliseconds(moment: str) -> int:
+def milliseconds(moment: str) -> int:
+    """A time as Kafka counts it; ValueError for a text that is none."""
     try:
         parsed = datetime.fromisoformat(moment.strip().replace("Z", "+00:00"))
     except ValueError:

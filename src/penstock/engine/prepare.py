@@ -72,14 +72,8 @@ def _ready(folder: Path, node: _Node, addresses: dict[str, str], say: Say, wait_
         # The broker of this machine is for trying things out: a topic is made when a pipeline first names it.
         create_topics(error.servers, error.topics)
         say(f"created topic {', '.join(error.topics)} on the embedded broker")
-    return node
+    return replace(node, connector=node.connector.settled())
 
 
 def _located(folder: Path, node: _Node) -> _Node:
-    connector = node.connector
-    relative = {
-        name: str((folder / value).resolve())
-        for name in connector.paths
-        if (value := getattr(connector, name)) and "://" not in value and not Path(value).is_absolute()
-    }
-    return replace(node, connector=connector.model_copy(update=relative)) if relative else node
+    return replace(node, connector=node.connector.located(folder))

@@ -7,16 +7,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.engine.reasons import sentence
+from penstock.errors import PenstockError
 from penstock.model import Pipeline, Source
 from penstock.options import seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 1.0
 
-Refreshed = Callable[[str], None]
+Tell = Callable[..., None]
+"""Takes a fact for the event log: `tell("refreshed", source="users")`."""
 
 
 class StaticTable:
@@ -48,29 +50,50 @@ class StaticTable:
         return self.source.connector.version() if self.source.static == "on change" else None
 
 
-def keep_fresh(
-    pipeline: Pipeline, streams: Mapping[str, DataFrame], queries: Sequence[StreamingQuery], refreshed: Refreshed
-) -> list[StaticTable]:
-    """Watch the static tables for as long as a query runs; says the name of each one that is read again."""
-    now = time.monotonic()
-    tables = [StaticTable(source, streams[source.name], now) for source in pipeline.sources if source.static]
-    if any(table.source.static != "never" for table in tables):
-        threading.Thread(target=_watch, args=(tables, queries, refreshed), name="static", daemon=True).start()
+def static_tables(pipeline: Pipeline, streams: Mapping[str, DataFrame]) -> list[StaticTable]:
+    """The tables beside the streams, as they are now; an error if one cannot tell what is asked of it."""
+    now, tables = time.monotonic(), []
+    for source in pipeline.sources:
+        if source.static:
+            try:
+                tables.append(StaticTable(source, streams[source.name], now))
+            except PenstockError as error:
+                raise error.placed(f"{source.at}: source {source.name!r}") from error
     return tables
 
 
-def _watch(tables: Sequence[StaticTable], queries: Sequence[StreamingQuery], refreshed: Refreshed) -> None:
+def keep_fresh(tables: Sequence[StaticTable], running: Callable[[], bool], tell: Tell) -> None:
+    """Watch the static tables for as long as queries are `running`; tells of each one that is read again."""
+    if any(table.source.static != "never" for table in tables):
+        threading.Thread(target=_watch, args=(tables, running, tell), name="static", daemon=True).start()
+
+
+def _watch(tables: Sequence[StaticTable], running: Callable[[], bool], tell: Tell) -> None:
     pause = threading.Event()
-    while any(query.isActive for query in queries):
+    failing: set[str] = set()
+    while running():
         for table in tables:
-            now = time.monotonic()
-            if table.is_due(now):
-                table.refresh(now)
-                refreshed(table.source.name)
+            _look_at(table, failing, tell)
         pause.wait(_LOOK_SECONDS)
+
+
+def _look_at(table: StaticTable, failing: set[str], tell: Tell) -> None:
+    now, name = time.monotonic(), table.source.name
+    try:
+        if table.is_due(now):
+            table.refresh(now)
+            tell("refreshed", source=name)
+        failing.discard(name)
+    except Exception as error:
+        # What is kept still serves; a database that is down for a moment must not end the looking.
+        if name not in failing:
+            tell("stale", source=name, reason=sentence(error))
+        failing.add(name)
 
 
 def _file_relations(rows: DataFrame) -> list[Any]:
     leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
     found = [leaves.apply(number) for number in range(leaves.length())]
-    return [leaf.relation() for leaf in found if leaf.getClass().getSimpleName() == "LogicalRelation"]
+    relations = [leaf.relation() for leaf in found if leaf.getClass().getSimpleName() == "LogicalRelation"]
+    # A database has no list of files to forget: it is asked again by itself.
+    return [relation for relation in relations if relation.getClass().getSimpleName() == "HadoopFsRelation"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from penstock.errors import UnreachableError
 from penstock.feeds.record import Record
@@ -17,8 +18,12 @@ def send(
     records: Iterable[Record],
     rate: float | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    settings: Mapping[str, Any] | None = None,
 ) -> int:
-    """Send every record, at most `rate` a second; how many the broker has acknowledged."""
+    """Send every record, at most `rate` a second; how many the broker has acknowledged.
+
+    `settings` are those of a secured connection, as a connector's `client_settings` has them.
+    """
     from confluent_kafka import Producer
 
     acked, failures = 0, []
@@ -30,16 +35,8 @@ def send(
         else:
             failures.append(str(error))
 
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "acks": "all",
-            "linger.ms": 20,
-            "compression.type": "lz4",
-            "enable.idempotence": True,
-            "log_level": 0,
-        }
-    )
+    own = {"acks": "all", "linger.ms": 20, "compression.type": "lz4", "enable.idempotence": True, "log_level": 0}
+    producer = Producer({**own, **(settings or {}), "bootstrap.servers": servers})
     began = time.monotonic()
     for number, record in enumerate(records):
         while True:

@@ -14,6 +14,7 @@ from penstock.words import shown
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET = re.compile(r"password|secret|token|credential|account\.key", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtT]?)B")
 _NO_SECRET = re.compile(r"(provider|enabled)$", re.IGNORECASE)
 
 
@@ -43,6 +44,29 @@ def read_storage(reading: Reading) -> str:
     says = f"'storage' is {shown(storage)}, expected a folder or a URL"
     reading.found("wrong-type", ("storage",), says, "write 'storage: /data/penstock'")
     return ""
+
+
+def read_watermarks(reading: Reading) -> dict[str, str]:
+    """`watermarks: min | max`, which of several watermarks counts, as the setting that Spark has for it."""
+    policy = reading.document.values.get("watermarks")
+    if policy in (None, "min", "max"):
+        return {"spark.sql.streaming.multipleWatermarkPolicy": policy} if policy else {}
+    says = f"'watermarks' is {shown(policy)}, expected min or max"
+    fix = "min waits for the slowest source, max follows the fastest and drops what the others bring late"
+    reading.found("wrong-type", ("watermarks",), says, fix)
+    return {}
+
+
+def read_state_limit(reading: Reading) -> int:
+    """`state_limit: 2 GB` in bytes, or 0."""
+    limit = reading.document.values.get("state_limit")
+    if limit is None:
+        return 0
+    match = _SIZE.fullmatch(str(limit).strip())
+    if match:
+        return int(float(match[1]) * 1000 ** ("", "k", "m", "g", "t").index(match[2].lower()))
+    reading.found("wrong-type", ("state_limit",), f"'state_limit' is {shown(limit)}, expected a size", "write '2 GB'")
+    return 0
 
 
 def read_spark(reading: Reading) -> dict[str, str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from penstock.connectors import SINKS
 from penstock.load.reading import Reading
@@ -14,6 +14,9 @@ from penstock.load.validate import read_options
 from penstock.model import Keys, Sink, Target, Trigger
 from penstock.options import Duration, Options
 from penstock.words import did_you_mean, listed, shown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _TRIGGERS = "default, a duration like '1 minute', once, available-now, continuous 1 second or real-time 5 seconds"
 
@@ -30,7 +33,14 @@ class _TargetSettings(Options):
     name: str = Field(default="", pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$", description="What it is called.")
     select: str = Field(default="", description="What it gets of the rows, as in SELECT.")
     where: str = Field(default="", description="Which of the rows it gets, as in WHERE.")
+    group_by: str = Field(default="", description="How `select` sums up the rows of one batch, as in GROUP BY.")
     optional: bool = Field(default=False, description="Whether the pipeline goes on when it cannot be written.")
+
+    @model_validator(mode="after")
+    def _groups_something(self) -> Self:
+        if self.group_by and not self.select:
+            raise ValueError("'group_by' needs 'select', which says what is summed up")
+        return self
 
 
 class _Settings(Options):
@@ -105,7 +115,8 @@ def _target(reading: Reading, raw: Any, keys: Keys, who: str) -> Target | None:
         return None
     at = reading.document.place((*keys, kind))
     inside = (*keys[2:], kind)
-    return Target(settings.name or kind, at, connector, inside, settings.select, settings.where, settings.optional)
+    wanted = settings.model_dump(exclude={"name"})
+    return Target(settings.name or kind, at, connector, inside, **wanted)
 
 
 def read_trigger(text: str) -> Trigger:

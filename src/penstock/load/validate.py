@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -69,9 +69,18 @@ def _validated(reading: Reading, made: type[_Made], values: dict[str, Any], keys
 
 def _as_spelled(reading: Reading, error: ValidationError, values: dict[str, Any], keys: Keys) -> dict[str, Any]:
     # ${NAME} alone became a number, but text is wanted: take it as it was spelled.
-    wanted = {each["loc"][0] for each in error.errors(include_url=False) if each["type"] == "string_type"}
-    spelled = reading.document.spelled
-    return {key: spelled.get((*keys, key), value) if key in wanted else value for key, value in values.items()}
+    wanted = {_path(each, values) for each in error.errors(include_url=False) if each["type"] == "string_type"}
+    spelled = {path: text for path in wanted if (text := reading.document.spelled.get((*keys, *path))) is not None}
+    respelled: dict[str, Any] = _replaced(values, spelled, ())
+    return respelled
+
+
+def _replaced(value: Any, texts: Mapping[Keys, str], path: Keys) -> Any:
+    if path in texts:
+        return texts[path]
+    return (
+        {key: _replaced(each, texts, (*path, key)) for key, each in value.items()} if isinstance(value, dict) else value
+    )
 
 
 def _with_tuples(value: Any) -> Any:
@@ -99,6 +108,8 @@ def _secret_again(value: Any, raw: Any) -> Any:
         return (
             tuple(_secret_again(each, was) for each, was in zip(value, raw, strict=True)) if _has_secret(raw) else value
         )
+    if isinstance(raw, dict) and isinstance(value, Options):
+        return _with_secrets(value, raw)
     if isinstance(raw, dict) and isinstance(value, dict):
         return {key: _secret_again(each, raw.get(key)) for key, each in value.items()} if _has_secret(raw) else value
     return value
@@ -144,12 +155,24 @@ def _sentence(errors: list[Any], made: type[Options], path: Keys, who: str) -> t
         return "missing-key", f"{who}{kind and f' ({kind})'} needs {name!r}", _description(made, name)
     if first["type"] == "extra_forbidden":
         last = str(path[-1])
-        return "unknown-key", f"{who} does not know {last!r}", did_you_mean(last, known(made)) if len(path) == 1 else ""
+        inner = _inner(made, path[:-1])
+        says = f"{who} does not know {last!r}" if len(path) == 1 else f"{who}: {path[-2]!r} does not know {last!r}"
+        return "unknown-key", says, did_you_mean(last, known(inner)) if inner else ""
     custom = next((each for each in errors if each["type"] == "value_error"), None)
     if custom is not None:
         return "wrong-value", f"{who}: {custom['ctx']['error']}", ""
     expected = listed(dict.fromkeys(_expected(each) for each in errors))
     return "wrong-type", f"{who}: {name!r} is {shown(first['input'])}, expected {expected}", _fix(first)
+
+
+def _inner(made: type[Options], path: Keys) -> type[Options] | None:
+    """The class of the options that lie at `path` inside others."""
+    found: type[Options] | None = made
+    for name in path:
+        field = found.model_fields.get(str(name)) if found else None
+        kinds = [field.annotation, *get_args(field.annotation)] if field else []
+        found = next((each for each in kinds if isinstance(each, type) and issubclass(each, Options)), None)
+    return found
 
 
 def _expected(error: Any) -> str:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.errors import ServiceError
+from penstock.errors import CallError, ServiceError
+from penstock.services.certificates import write_private
+from penstock.services.kafka_listeners import Listener, Secured
 from penstock.services.process import Progress
 from penstock.services.service import HOST, Service, free_port, listens, why_not
 
@@ -28,8 +30,10 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners={listeners},CONTROLLER://{host}:{controller_port}
+advertised.listeners={listeners}
+listener.security.protocol.map={protocols}
+inter.broker.listener.name=PLAINTEXT
 log.dirs=data
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
@@ -68,9 +72,17 @@ rootLogger.appenderRef.file.ref = file
 class KafkaBroker(Service):
     """A broker with its data in `folder`; without `port` it takes 9092, or a free one that it keeps from then on."""
 
+    listeners: tuple[Listener, ...] = ()
+    """Secured listeners besides the plaintext one."""
+
     name: ClassVar[str] = "kafka"
     jars: ClassVar[str] = "broker"
     usual_port: ClassVar[int] = USUAL_PORT
+
+    @property
+    def secured(self) -> Secured:
+        """The secured listeners, and what clients need to use them."""
+        return Secured(self.folder.absolute(), self.listeners)
 
     def _command(self, port: int, progress: Progress) -> list[str]:
         self._write_settings(port)
@@ -83,14 +95,44 @@ class KafkaBroker(Service):
         cluster = re.search(r"^cluster\.id=(\S+)", self._meta.read_text(encoding="utf-8"), re.MULTILINE)
         return cluster is not None and answers(address, cluster.group(1))
 
+    def _started(self, address: str) -> None:
+        if self.listeners:
+            self.secured.add_users(address)
+
+    def _refuse_other_settings(self) -> None:
+        missing = [listener.name for listener in self.listeners if listener.name not in self.secured.addresses]
+        if missing:
+            fix = "run `penstock dev down kafka` first; its data stays"
+            raise CallError(f"kafka already runs, without the listeners {', '.join(missing)}; {fix}")
+
     @property
     def _meta(self) -> Path:
         return self.folder / "data" / "meta.properties"
 
     def _write_settings(self, port: int) -> None:
-        settings = _SERVER.format(host=HOST, port=port, controller_port=free_port())
-        (self.folder / "server.properties").write_text(settings, encoding="utf-8")
+        addresses = self._addresses()
+        plain = Listener("plaintext", encrypted=False)
+        places = {plain.id: f"{HOST}:{port}", **{each.id: addresses[each.name] for each in self.listeners}}
+        protocols = {each.id: each.protocol for each in (plain, *self.listeners)}
+        settings = _SERVER.format(
+            host=HOST,
+            controller_port=free_port(),
+            listeners=",".join(f"{name}://{place}" for name, place in places.items()),
+            protocols=",".join(f"{name}:{word}" for name, word in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()),
+        )
+        if self.listeners:
+            self.secured.prepare(addresses)
+            settings += "\n".join(self.secured.settings(addresses)) + "\n"
+        else:
+            self.secured.forget()
+        # Passwords of users are among them.
+        write_private(self.folder / "server.properties", settings.encode())
         (self.folder / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+
+    def _addresses(self) -> dict[str, str]:
+        """Where each secured listener was, if that is still free, or somewhere else."""
+        last = self.secured.addresses
+        return {each.name: _still_free(last.get(each.name)) or f"{HOST}:{free_port()}" for each in self.listeners}
 
     def _format(self) -> None:
         # A cluster's id is a UUID in 22 letters; one that begins with "-" would be read as an option.
@@ -118,3 +160,7 @@ def answers(address: str, cluster: str) -> bool:
     except KafkaException:
         return False
     return found.cluster_id == cluster and bool(found.brokers)
+
+
+def _still_free(address: str | None) -> str | None:
+    return address if address and why_not(int(address.rpartition(":")[2])) is None else None

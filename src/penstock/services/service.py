@@ -36,6 +36,7 @@ class Service:
             found = self._process.status()
             if found.state == "running" and found.address is not None:
                 self._refuse_other_port(found.address)
+                self._refuse_other_settings()
                 self._wait(found.address, progress)
                 return found.address
             return self._start(progress)
@@ -59,6 +60,12 @@ class Service:
         """Whether this very service, and not another one on the same port, takes requests."""
         raise NotImplementedError
 
+    def _started(self, address: str) -> None:
+        """What is left to do once it answers."""
+
+    def _refuse_other_settings(self) -> None:
+        """An error if it runs with other settings than these."""
+
     @property
     def _process(self) -> Process:
         return Process(self.name, self.folder.absolute())
@@ -78,6 +85,7 @@ class Service:
         self._process.start(self._command(port, progress), address)
         try:
             self._wait(address, progress)
+            self._started(address)
         except BaseException:  # Ctrl-C too: a service that nobody waits for would hold the port
             self._process.stop()
             raise

@@ -50,7 +50,7 @@ class Memory:
         from pyspark.sql import functions as F  # noqa: N812
 
         if source.name not in self._schemas:
-            self._schemas[source.name] = source.connector.read(self._spark).schema
+            self._schemas[source.name] = source.connector.columns(self._spark)
         schema = self._schemas[source.name]
         lines = DataFrame(self._stream.toDF(), self._spark)
         mark = source.name + _END

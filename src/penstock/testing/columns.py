@@ -13,7 +13,17 @@ RECORD, RAW = "_record", "_value"
 STRUCTURED = ("json", "csv", "avro")
 
 _KAFKA = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_RAW = {"kafka": _KAFKA, "eventhubs": _KAFKA, "rate": ("timestamp", "value"), "socket": ("value", "timestamp")}
+_EVENTHUBS = (
+    "body",
+    "partition",
+    "offset",
+    "sequenceNumber",
+    "enqueuedTime",
+    "publisher",
+    "partitionKey",
+    "properties",
+)
+_RAW = {"kafka": _KAFKA, "eventhubs": _EVENTHUBS, "rate": ("timestamp", "value"), "socket": ("value", "timestamp")}
 
 
 def is_structured(source: Source) -> bool:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+# Its assertions explain themselves only if pytest reads the module before it is imported.
+pytest.register_assert_rewrite("penstock.testing.connectors")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

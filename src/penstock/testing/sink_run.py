@@ -46,14 +46,6 @@ class _CrashError(Exception):
     """Raised inside a sink on purpose."""
 
 
-def late_rows(report: Mapping[str, Any]) -> int:
-    """Rows of a batch that came after the watermark: the exact count if the report has it, or else Spark's."""
-    exact: Any = getattr(snapshot(report), "late_rows", None)
-    if exact is not None:
-        return sum(exact.values()) if isinstance(exact, Mapping) else int(exact)
-    return sum(operator.get("numRowsDroppedByWatermark", 0) for operator in report.get("stateOperators", []))
-
-
 @dataclass
 class SinkRun:
     """A query that reads given rows and keeps what it writes, by micro-batch."""
@@ -71,6 +63,7 @@ class SinkRun:
     _crash_at: int | None = None
     _crashed: bool = False
     _torn: str = ""
+    _last_report: tuple[str, str] = ("", "")
     _queries: list[StreamingQuery] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -156,7 +149,7 @@ class SinkRun:
     @property
     def late_rows(self) -> int:
         """Late rows over all batches."""
-        return sum(late_rows(report) for report in self.reports.values())
+        return sum(snapshot(report).late_rows for report in self.reports.values())
 
     @property
     def state_rows(self) -> int:
@@ -207,10 +200,15 @@ class SinkRun:
 
     def _take_reports(self, query: StreamingQuery) -> None:
         said: Any = query._jsq.recentProgress()
-        for each in said:
-            report = json.loads(each.json())
+        newest = None
+        for at in range(len(said) - 1, -1, -1):
+            report = json.loads(said[at].json())
+            newest = newest or (report["runId"], report["timestamp"])
+            if (report["runId"], report["timestamp"]) == self._last_report:
+                break
             if "addBatch" in report["durationMs"]:
                 self.reports[report["batchId"]] = report
+        self._last_report = newest or self._last_report
 
     def _lose_commits(self, first: int) -> None:
         """What a kill after the write and before the commit of batch `first` leaves, and the start after it."""

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.options import SinkOptions, SourceOptions
+
 _QUICK = {
     # The optimizing compiler does not pay for itself in a run of a minute.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # Without a size of its own the cache for code is small, and once it is full everything is interpreted.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "1g",
 }
@@ -26,7 +29,8 @@ def quick_session(groups: Iterable[str]) -> Iterator[SparkSession]:
     from penstock.engine import session
     from penstock.java import java
 
-    paths = jars.paths(dict.fromkeys(groups))
+    groups = list(dict.fromkeys(groups))
+    paths = jars.paths(groups)
     java()
     from pyspark.sql import SparkSession
 
@@ -36,17 +40,29 @@ def quick_session(groups: Iterable[str]) -> Iterator[SparkSession]:
         return
     with tempfile.TemporaryDirectory(prefix="penstock-test-") as folder:
         log = Path(folder, "driver.log")
-        spark = session("penstock test", master="local[2]", asked=_QUICK, jars=paths, log=log)
+        spark = session("penstock test", master="local[2]", asked=_QUICK | settings_of(groups), jars=paths, log=log)
         try:
             yield spark
         finally:
             spark.stop()
 
 
+def settings_of(groups: Iterable[str]) -> dict[str, str]:
+    """What the session must have from its start for the connectors of these groups of jars."""
+    there = set(groups)
+    kinds = [kind for kind in _kinds() if kind.jars and there.issuperset(kind.jars)]
+    return {key: value for kind in kinds for key, value in kind.session.items()}
+
+
 def groups_at_hand() -> list[str]:
     """The groups of jars that connectors can need and that are on this machine."""
     from penstock import jars
+
+    known = [group for kind in _kinds() for group in kind.jars]
+    return [group for group in dict.fromkeys([*known, "avro"]) if not jars.problems([group])]
+
+
+def _kinds() -> list[type[SourceOptions | SinkOptions]]:
     from penstock.connectors import SINKS, SOURCES
 
-    known = [group for kind in (*SOURCES.values(), *SINKS.values()) for group in kind.jars]
-    return [group for group in dict.fromkeys([*known, "avro"]) if not jars.problems([group])]
+    return [*SOURCES.values(), *SINKS.values()]

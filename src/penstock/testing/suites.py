@@ -37,6 +37,15 @@ class Suite:
         """The tests whose name has that text in it."""
         return replace(self, trials=tuple(trial for trial in self.trials if text.lower() in trial.name.lower()))
 
+    def changed(self, before: Suite | None, passed: Iterable[str]) -> Suite:
+        """The tests that may give another result than before: all of them if the pipeline is another."""
+        if before is None or before.pipeline is None or self.pipeline is None:
+            return self
+        if replace(before.pipeline, tests=()) != replace(self.pipeline, tests=()):
+            return self
+        same = [trial.said for trial in before.trials if trial.name in set(passed)]
+        return replace(self, trials=tuple(trial for trial in self.trials if trial.said not in same))
+
     @property
     def files(self) -> Iterator[Path]:
         """What the tests depend on: the pipeline, its tests, and the Python beside them."""

@@ -8,6 +8,9 @@ from typing import Any
 
 _BAD = "bad_records:"
 
+#: Observed metrics that begin so carry late rows of an aggregation.
+LATE = "late_rows:"
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -22,6 +25,8 @@ class Snapshot:
     watermark: str = ""
     rows_out: int | None = None
     state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
     bad_records: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -45,6 +50,8 @@ def snapshot(progress: Mapping[str, Any]) -> Snapshot:
         watermark=_watermark(progress),
         rows_out=written if written >= 0 else None,
         state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", [])),
+        state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in progress.get("stateOperators", [])),
+        late_rows=_late_rows(progress),
         bad_records=_bad_records(progress),
     )
 
@@ -59,3 +66,16 @@ def _bad_records(progress: Mapping[str, Any]) -> dict[str, int]:
     metrics = progress.get("observedMetrics", {}) or {}
     found = {name.removeprefix(_BAD): row for name, row in metrics.items() if name.startswith(_BAD)}
     return {name: int(row.get("bad", 0)) for name, row in found.items() if row}
+
+
+def _late_rows(progress: Mapping[str, Any]) -> int:
+    metrics = progress.get("observedMetrics", {}) or {}
+    counted = [row for name, row in metrics.items() if name.startswith(LATE)]
+    # Spark's own counter of an aggregation is too low; those of other operators are exact.
+    operators = [
+        operator
+        for operator in progress.get("stateOperators", [])
+        if not counted or "statestoresave" not in str(operator.get("operatorName", "")).lower()
+    ]
+    dropped: int = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators)
+    return dropped + sum(int(row.get("late", 0)) for row in counted if row)

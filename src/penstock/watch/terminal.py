@@ -20,6 +20,7 @@ class Total:
     batches: int = 0
     rows_in: int = 0
     bad: int = 0
+    late: int = 0
     seconds: float = 0.0
     last: Snapshot | None = None
 
@@ -31,6 +32,7 @@ class Total:
             batches=self.batches + counts,
             rows_in=self.rows_in + snapshot.rows_in,
             bad=self.bad + snapshot.bad,
+            late=self.late + snapshot.late_rows,
             seconds=self.seconds + snapshot.seconds * counts,
             last=snapshot,
         )
@@ -46,6 +48,7 @@ def line(snapshot: Snapshot) -> str:
     ]
     parts += [f"watermark {moment(snapshot.watermark)}"] if snapshot.watermark else []
     parts += [f"{snapshot.bad:,} bad records left out"] if snapshot.bad else []
+    parts += [f"{snapshot.late_rows:,} late rows"] if snapshot.late_rows else []
     return ", ".join(parts)
 
 
@@ -53,6 +56,7 @@ def summary(total: Total) -> str:
     """A whole run of one query in one line."""
     rate = f" at {total.rows_in / total.seconds:,.0f} rows/s" if total.seconds else ""
     bad = f", {total.bad:,} bad records left out" if total.bad else ""
+    bad += f", {total.late:,} late rows" if total.late else ""
     batches = "batch" if total.batches == 1 else "batches"
     return f"{total.query}: {total.rows_in:,} rows in {total.batches:,} {batches}{rate}{bad}"
 
@@ -61,7 +65,7 @@ def table(totals: Iterable[Total]) -> Table:
     """The last batch and the whole run of each query."""
     from rich.table import Table
 
-    drawn = Table("sink", "batch", "rows", "rows/s", "seconds", "watermark", "rows in all", "bad", box=None)
+    drawn = Table("sink", "batch", "rows", "rows/s", "seconds", "watermark", "rows in all", "bad", "late", box=None)
     for column in drawn.columns[1:]:
         column.justify = "right"
     for total in totals:
@@ -75,6 +79,7 @@ def table(totals: Iterable[Total]) -> Table:
             moment(last.watermark) if last and last.watermark else "-",
             f"{total.rows_in:,}",
             f"{total.bad:,}",
+            f"{total.late:,}",
         )
     return drawn
 

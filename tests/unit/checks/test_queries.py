@@ -85,3 +85,25 @@ def test_what_fits_is_fine(findings, given):
 )
 def test_what_does_not_fit_is_told_at_its_key(findings, given, says):
     assert findings(text(**given)) == [says]
+
+
+def test_options_of_a_sink_that_cannot_write_the_mode_are_found(findings):
+    text = """
+sources: {a: {rate: }}
+steps: {n: "SELECT value % 3 AS k, count(*) AS n FROM a GROUP BY value % 3"}
+sinks:
+  one: {from: n, delta: {path: x}, mode: update}
+  two: {from: n, delta: {path: y, key: [k]}, mode: complete}
+  three:
+    from: n
+    to:
+      - jdbc: {url: "jdbc:mysql://db/shop?password=secret", table: t, key: [k]}
+    mode: update
+"""
+
+    assert [each for each in findings(text) if "replac" in each] == [
+        "a.yaml:5: sink 'one': mode update replaces rows, and a delta sink finds them by 'key'; add 'key: [...]'",
+        "a.yaml:6: sink 'two': mode complete replaces the whole table; take 'key' out, or use mode update",
+        "a.yaml:10: sink 'three': replacing rows by 'key' is known for PostgreSQL and SQLite, not for "
+        "jdbc:mysql://db/shop; take 'key' out",
+    ]

@@ -1,0 +1,182 @@
+"""`delivery: exactly-once`, judged by Kafka's own client with read_committed."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from penstock.connectors import kafka_transactions
+from penstock.connectors.kafka_transactions import Sending, send
+from penstock.engine.fan_out import FanOut
+from penstock.errors import LoadError, PenstockError
+from penstock.load import load
+
+
+def pipeline(kafka, topic: str, more: str = "") -> str:
+    return f"""
+    name: once
+    sources:
+      numbers: {{files: {{path: in, format: json, schema: n int, files_per_trigger: 1}}}}
+    sinks:
+      out:
+        from: numbers
+        kafka: {{servers: "{kafka.address}", topic: {topic}, key: n, delivery: exactly-once{more}}}
+    """
+
+
+@pytest.fixture
+def numbers(project):
+    for number in range(3):
+        project.put(f"in/{number}.json", "".join(f'{{"n": {number * 100 + each}}}\n' for each in range(50)))
+    return project
+
+
+EXPECTED = sorted(number * 100 + each for number in range(3) for each in range(50))
+
+
+def committed(kafka, topic: str) -> list[int]:
+    """Every key that a consumer of committed records sees, up to the end of the topic as it is now."""
+    settings = {"bootstrap.servers": kafka.address, "group.id": uuid.uuid4().hex, "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed"})
+    partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+    found, ends = [], set()
+    while len(ends) < len(partitions):
+        message = consumer.poll(30)
+        assert message is not None, "the broker does not answer"
+        if message.error():
+            ends.add(message.partition())
+        else:
+            found.append(int(message.key()))
+    consumer.close()
+    return sorted(found)
+
+
+def test_every_row_is_sent_once(numbers, kafka, topic):
+    numbers.run(pipeline(kafka, topic))
+
+    assert committed(kafka, topic) == EXPECTED
+
+
+@pytest.mark.parametrize("moment", ["noted", "forgotten"])
+def test_a_batch_that_is_replayed_after_its_commit_is_not_sent_again(numbers, kafka, topic, monkeypatch, moment):
+    """With the ledger it is skipped; without, Kafka itself knows that it has the batch."""
+    real, failed = FanOut._write, []
+
+    def crashing(self, target, rows, batch):
+        real(self, target, rows, batch)
+        if batch.number == 1 and not failed:
+            failed.append(batch)
+            if moment == "forgotten":
+                shutil.rmtree(Path(numbers.folder, ".penstock", "once", "ledger"))
+            raise OSError("a crash after the write")
+
+    monkeypatch.setattr(FanOut, "_write", crashing)
+    loaded = numbers.load(pipeline(kafka, topic))
+    with pytest.raises(PenstockError, match="a crash"):
+        numbers.run_once(loaded)
+
+    numbers.run_once(loaded)
+
+    assert committed(kafka, topic) == EXPECTED
+
+
+def test_a_transaction_that_a_dead_run_left_open_is_aborted_and_its_writer_fenced(numbers, kafka, topic):
+    zombie = Producer({"bootstrap.servers": kafka.address, "transactional.id": "penstock.once.out.kafka.0"})
+    zombie.init_transactions(30)
+    zombie.begin_transaction()
+    zombie.produce(topic, b"left behind", key=b"-1")
+    zombie.flush(30)
+
+    numbers.run(pipeline(kafka, topic))
+
+    with pytest.raises(Exception, match=r"(?i)fenced|newer instance|epoch"):
+        zombie.commit_transaction(30)
+    assert committed(kafka, topic) == EXPECTED
+
+
+def test_half_of_a_batch_is_never_seen(spark, kafka, topic):
+    """One task of two fails after it has sent its rows: its transaction is open, the other one's is committed."""
+    rows = spark.range(100).selectExpr("cast(id AS string) AS key", "cast(id AS string) AS value")
+    client = {"bootstrap.servers": kafka.address}
+    sending = Sending(topic, client, f"w{topic}", "q", 0, 30.0)
+    real = kafka_transactions._produced
+
+    def breaks(producer, sending, batch):
+        real(producer, sending, batch)
+        producer.flush(30)
+        raise RuntimeError("the power goes")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kafka_transactions, "_produced", breaks)
+        sent = kafka_transactions._begun(sending, 0)
+        with pytest.raises(RuntimeError, match="power"):
+            sent.send(iter(rows.limit(10).toArrow().to_batches()), sending)
+    assert committed(kafka, topic) == []
+
+    send(rows, sending, tasks=2)
+    send(rows, sending, tasks=2)
+
+    assert committed(kafka, topic) == list(range(100))
+
+
+def test_another_checkpoint_sends_its_own_batches(numbers, kafka, topic):
+    loaded = numbers.load(pipeline(kafka, topic))
+    numbers.run_once(loaded)
+    shutil.rmtree(Path(numbers.folder, ".penstock", "once", "checkpoints"))
+    numbers.run_once(loaded)
+
+    assert committed(kafka, topic) == sorted(EXPECTED * 2)
+
+
+def test_another_number_of_writers_is_refused_for_the_same_checkpoint(numbers, kafka, topic, refusal):
+    numbers.run(pipeline(kafka, topic))
+    numbers.put("in/3.json", '{"n": 300}')
+
+    kafka_transactions._agreed.clear()
+    said = refusal(numbers.run, pipeline(kafka, topic, ", writers: 3"))
+
+    assert "'writers' is 3, and the batches of this checkpoint are shared by 2; set 'writers: 2'" in said
+
+
+def test_it_works_beside_other_targets(numbers, kafka, topic):
+    text = pipeline(kafka, topic).replace(
+        "kafka: {", "to:\n          - files: {path: out, format: json}\n          - kafka: {"
+    )
+    numbers.run(text)
+
+    assert committed(kafka, topic) == EXPECTED
+    assert sorted(numbers.spark.read.schema("n int").json(f"{numbers.folder}/out").toPandas()["n"]) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("topic_column: t, delivery: exactly-once", "'delivery: exactly-once' notes its batches in one topic"),
+        ("topic: t, writers: 3", "'writers' and 'transaction_timeout' belong to 'delivery: exactly-once'"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(project, options, says):
+    text = f"""
+    sources: {{a: {{rate: }}}}
+    sinks: {{b: {{from: a, kafka: {{servers: "x:1", {options}}}}}}}
+    """
+    with pytest.raises(LoadError, match=says):
+        load(project.put("p.yaml", text))
+
+
+def test_the_fast_triggers_are_for_at_least_once(project):
+    from penstock.checks import check
+
+    text = """
+    sources: {a: {kafka: {servers: "x:1", topics: [t]}}}
+    sinks:
+      b: {from: a, kafka: {servers: "x:1", topic: u, delivery: exactly-once}, trigger: continuous 1 second}
+    """
+    found = [str(finding) for finding in check(load(project.put("p.yaml", text)))]
+
+    assert any("kafka cannot be written with trigger 'continuous 1 second'" in each for each in found), found

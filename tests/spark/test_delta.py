@@ -1,0 +1,334 @@
+"""Delta tables, judged by the deltalake package, which is not Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from penstock.connectors.delta import DeltaSink, DeltaSource
+from penstock.engine.fan_out import FanOut
+from penstock.errors import BuildError, PenstockError
+from penstock.testing.connectors import SinkSuite, batch
+
+
+def rows_of(path: Path | str, version: int | None = None) -> list[tuple]:
+    found = DeltaTable(path, version=version).to_pyarrow_table().to_pylist()
+    return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+def files_of(path: Path | str) -> list[str]:
+    return sorted(DeltaTable(path).file_uris())
+
+
+class TestDelta(SinkSuite):
+    def sink(self, place):
+        return DeltaSink(path=str(place / "table"))
+
+    def keyed(self, place):
+        return DeltaSink(path=str(place / "table"), key=("id",))
+
+    def written(self, sink):
+        return [(row["id"], row["name"], row["amount"]) for row in DeltaTable(sink.path).to_pyarrow_table().to_pylist()]
+
+
+PIPELINE = """
+name: lake
+sources:
+  trades: {files: {path: in, format: json, schema: "id int, broker string, amount int", files_per_trigger: 1}}
+sinks:
+  out: {from: trades, delta: {path: lake, partition_by: [broker]}}
+"""
+
+
+@pytest.fixture
+def trades(project):
+    for number in range(3):
+        lines = [{"id": number * 10 + each, "broker": "AB"[each % 2], "amount": each} for each in range(4)]
+        project.put(f"in/{number}.json", "\n".join(map(json.dumps, lines)), at=number + 1)
+    return project
+
+
+def test_every_batch_is_one_commit_and_one_file_in_each_partition(trades):
+    trades.run(PIPELINE)
+
+    table = DeltaTable(trades.folder / "lake")
+    assert [entry["operation"] for entry in table.history()] == ["WRITE"] * 4
+    assert table.metadata().partition_columns == ["broker"]
+    assert len(files_of(trades.folder / "lake")) == 6
+    assert len(rows_of(trades.folder / "lake")) == 12
+
+
+def test_a_replayed_batch_makes_no_commit(spark, tmp_path):
+    for options, mode in (({}, "append"), ({"key": ("id",)}, "update"), ({}, "complete")):
+        sink = DeltaSink(path=str(tmp_path / mode), **options)
+        rows = spark.createDataFrame([(1, "a")], "id int, name string")
+        sink.fit(spark, rows.schema, mode)
+
+        sink.write_batch(rows, batch(7, mode=mode))
+        version = DeltaTable(sink.path).version()
+        sink.write_batch(spark.createDataFrame([(2, "b")], rows.schema), batch(7, mode=mode))
+        sink.write_batch(spark.createDataFrame([(2, "b")], rows.schema), batch(6, mode=mode))
+
+        assert DeltaTable(sink.path).version() == version
+        assert rows_of(sink.path) == [(1, "a")]
+
+
+SIDE_BY_SIDE = """
+name: lake
+sources:
+  trades: {files: {path: in, format: json, schema: "id int, broker string, amount int", files_per_trigger: 1}}
+sinks:
+  both:
+    from: trades
+    to:
+      - delta: {path: all}
+        name: all
+      - delta: {path: last, key: [broker], latest_by: id}
+        name: last
+"""
+
+
+def test_two_tables_side_by_side_keep_their_numbers_apart(trades, monkeypatch):
+    """Each target's number is a setting of a session, and the first try of batch 1 fails after one of the writes."""
+    real, failed = FanOut._write, []
+
+    def failing(self, target, rows, this):
+        if (target.name, this.number) == ("last", 1) and not failed:
+            failed.append(this)
+            target.connector.write_batch(rows, this)
+            raise OSError("a crash")
+        real(self, target, rows, this)
+
+    monkeypatch.setattr(FanOut, "_write", failing)
+    pipeline = trades.load(SIDE_BY_SIDE)
+    with pytest.raises(PenstockError, match="a crash"):
+        trades.run_once(pipeline)
+    trades.run_once(pipeline)
+
+    assert len(rows_of(trades.folder / "all")) == 12
+    assert rows_of(trades.folder / "last") == [(22, "A", 2), (23, "B", 3)]
+    for name in ("all", "last"):
+        assert DeltaTable(trades.folder / name).version() == 3
+
+
+def test_each_version_can_be_read_again(spark, tmp_path):
+    sink = DeltaSink(path=str(tmp_path / "t"), key=("id",))
+    schema = spark.createDataFrame([], "id int, name string").schema
+    sink.fit(spark, schema, "update")
+    for number, name in enumerate(["old", "new"]):
+        sink.write_batch(spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
+
+    assert rows_of(sink.path, version=1) == [(1, "old")]
+    assert rows_of(sink.path) == [(1, "new")]
+    static = DeltaSource(path=sink.path, as_of=1).read_static(spark)
+    assert [tuple(row) for row in static.collect()] == [(1, "old")]
+
+
+def test_rows_of_one_key_in_a_batch_are_refused_unless_one_is_the_latest(spark, tmp_path):
+    schema = spark.createDataFrame([], "id int, at int, name string").schema
+    rows = spark.createDataFrame([(1, 5, "late"), (1, 3, "early"), (2, None, "none")], schema)
+
+    strict = DeltaSink(path=str(tmp_path / "strict"), key=("id",))
+    strict.fit(spark, schema, "update")
+    with pytest.raises(Exception, match=r'several rows of one batch have the key \{"id":1\}; name the column'):
+        strict.write_batch(rows, batch(0, mode="update"))
+    assert rows_of(strict.path) == []
+
+    latest = DeltaSink(path=str(tmp_path / "latest"), key=("id",), latest_by="at")
+    latest.fit(spark, schema, "update")
+    latest.write_batch(rows, batch(0, mode="update"))
+    older = spark.createDataFrame([(1, 4, "older"), (2, 1, "some")], schema)
+    latest.write_batch(older, batch(1, mode="update"))
+    assert rows_of(latest.path) == [(1, 5, "late"), (2, 1, "some")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("add", [(1, "a", None), (2, "b", 2.5)]), ("ignore", [(1, "a"), (2, "b")])],
+)
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_other_columns_are_added_or_left_out_by_policy(spark, tmp_path, policy, expected, key):
+    first = DeltaSink(path=str(tmp_path / "t"))
+    small = spark.createDataFrame([(1, "a")], "id int, name string")
+    first.fit(spark, small.schema, "append")
+    first.write_batch(small, batch(0))
+
+    sink = DeltaSink(path=first.path, schema=policy, key=key)
+    wide = spark.createDataFrame([(2, 2.5, "b")], "ID int, extra double, name string")
+    sink.fit(spark, wide.schema, "append") if not key else None
+    renamed = DeltaSink(path=first.path, schema=policy, key=("ID",) if key else ())
+    renamed.fit(spark, wide.schema, "append")
+    renamed.write_batch(wide, batch(1))
+
+    assert rows_of(first.path) == expected
+    sink.fit(spark, small.schema, "append")
+    sink.write_batch(spark.createDataFrame([(3, "c")], small.schema), batch(2))
+    assert len(rows_of(first.path)) == 3
+
+
+def test_everything_that_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
+    sink = DeltaSink(path=str(tmp_path / "t"))
+    sink.fit(spark, spark.createDataFrame([], "a int, b string, c bigint").schema, "append")
+
+    said = refusal(sink.fit, spark, spark.createDataFrame([], "b int, c int, d date").schema, "append")
+
+    assert said == (
+        f"the rows do not fit the table in {sink.path}: missing in the rows: a int; not in the table: d date; "
+        "b is int in the rows and string in the table; "
+        "change what the sink reads, or set 'schema' to add or ignore other columns"
+    )
+
+
+def test_options_that_name_unknown_columns_or_other_partitions_are_refused(spark, tmp_path, refusal):
+    schema = spark.createDataFrame([], "id int, day string").schema
+    DeltaSink(path=str(tmp_path / "t"), partition_by=("day",)).fit(spark, schema, "append")
+
+    assert refusal(DeltaSink(path=str(tmp_path / "t"), partition_by=("id",)).fit, spark, schema, "append") == (
+        f"the table in {tmp_path}/t is partitioned by day, not by id; correct 'partition_by' or 'path'"
+    )
+    assert refusal(DeltaSink(path="t", key=("ids",)).fit, spark, schema, "update") == (
+        "'key' names 'ids', which the rows do not have; did you mean 'id'?"
+    )
+    assert "add 'key: [...]'" in refusal(DeltaSink(path="t").fit, spark, schema, "update")
+
+
+@pytest.mark.parametrize("every", ["2 batches", "1 millisecond"])
+def test_small_files_are_put_together_by_schedule(spark, tmp_path, every):
+    sink = DeltaSink(path=str(tmp_path / "t"), compact={"every": every, "vacuum": "7 days"}, target_file_size="1 MB")
+    rows = spark.createDataFrame([(1,)], "id int")
+    sink.fit(spark, rows.schema, "append")
+    sink.write_batch(rows, batch(0))
+    dead = Path(files_of(sink.path)[0]).with_name("part-of-a-crashed-write.parquet")
+    dead.write_bytes(b"")
+    os.utime(dead, (1, 1))
+
+    sink.write_batch(rows, batch(1))
+
+    assert len(files_of(sink.path)) == 1
+    assert rows_of(sink.path) == [(1,), (1,)]
+    assert "OPTIMIZE" in [entry["operation"] for entry in DeltaTable(sink.path).history()]
+    assert not dead.exists()
+
+
+def test_large_batches_are_cut_into_files_of_the_target_size(spark, tmp_path):
+    rows = spark.range(200_000).selectExpr("id", "uuid() AS text").repartition(8)
+    small = DeltaSink(path=str(tmp_path / "small"), target_file_size="1 MB")
+    small.fit(spark, rows.schema, "append")
+    small.write_batch(rows, batch(0))
+
+    assert len(files_of(small.path)) > 1
+    assert len(DeltaTable(small.path).to_pyarrow_table()) == 200_000
+
+
+def test_a_stream_reads_what_is_added_from_where_it_should(project):
+    sink = DeltaSink(path=str(project.folder / "lake"))
+    rows = project.spark.createDataFrame([(1,)], "id int")
+    sink.fit(project.spark, rows.schema, "append")
+    for number in range(3):
+        sink.write_batch(project.spark.createDataFrame([(number,)], rows.schema), batch(number))
+    text = """
+    sources: {{lake: {{delta: {{path: lake, {options}}}}}}}
+    sinks: {{{name}: {{from: lake, memory: {{}}}}}}
+    """
+
+    run = project.run(text.format(options="files_per_trigger: 1", name="all_of_it"))
+    assert [each.rows_in for each in run.batches] == [1, 1, 1]
+    project.run(text.format(options="start: 3, bytes_per_trigger: 1", name="from_three"), "three.yaml")
+    assert project.rows("from_three") == [(2,)]
+
+
+@pytest.mark.parametrize(("on_change", "expected"), [("skip", [(1,), (2,)]), ("resend", [(1,), (2,), (2,)])])
+def test_a_table_whose_rows_change_is_read_by_policy(project, on_change, expected):
+    spark, path = project.spark, str(project.folder / "lake")
+    spark.createDataFrame([(1,), (2,)], "id int").coalesce(1).write.format("delta").save(path)
+    text = f"""
+    sources: {{lake: {{delta: {{path: lake, on_change: {on_change}}}}}}}
+    sinks: {{out: {{from: lake, files: {{path: out, format: json}}}}}}
+    """
+    pipeline = project.load(text)
+    project.run_once(pipeline)
+
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    project.run_once(pipeline)
+
+    assert project.written("out", "json", "id int") == expected
+
+
+def test_a_stream_of_a_table_whose_rows_change_fails_by_default(project, refusal):
+    spark, path = project.spark, str(project.folder / "lake")
+    spark.createDataFrame([(1,), (2,)], "id int").coalesce(1).write.format("delta").save(path)
+    pipeline = project.load("""
+    sources: {lake: {delta: {path: lake}}}
+    sinks: {out: {from: lake, files: {path: out, format: json}}}
+    """)
+    project.run_once(pipeline)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+
+    assert "on_change" in refusal(project.run_once, pipeline)
+
+
+def test_a_change_feed_has_every_change(project):
+    sink = DeltaSink(path=str(project.folder / "lake"), key=("id",), options={"delta.enableChangeDataFeed": True})
+    schema = project.spark.createDataFrame([], "id int, name string").schema
+    sink.fit(project.spark, schema, "update")
+    for number, name in enumerate(["old", "new"]):
+        sink.write_batch(project.spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
+
+    project.run("""
+    sources: {lake: {delta: {path: lake, change_feed: true}}}
+    steps: {told: "SELECT _change_type, name FROM lake"}
+    sinks: {changes: {from: told, memory: {}}}
+    """)
+
+    assert project.rows("changes") == [
+        ("insert", "old"),
+        ("update_postimage", "new"),
+        ("update_preimage", "old"),
+    ]
+
+
+def test_options_of_streams_and_of_tables_are_not_mixed(spark, tmp_path, refusal):
+    spark.range(1).write.format("delta").save(str(tmp_path))
+
+    assert "'as_of' is for static tables" in refusal(DeltaSource(path=str(tmp_path), as_of=0).read, spark)
+    assert "'start' cannot be used with a static table" in refusal(
+        DeltaSource(path=str(tmp_path), start=0).read_static, spark
+    )
+    missing = DeltaSource(path=str(tmp_path / "none"))
+    with pytest.raises(BuildError, match="there is no Delta table in"):
+        missing.preflight(1, print)
+
+
+def test_a_static_table_is_read_again_when_it_has_a_new_version(project):
+    import threading
+
+    from penstock.engine.run import start, stop
+
+    spark, users = project.spark, str(project.folder / "users")
+    spark.createDataFrame([("ann", "Rome")], "who string, city string").write.format("delta").save(users)
+    project.put("logins/1.json", '{"who": "ann"}', at=1)
+    pipeline = project.load("""
+    sources:
+      logins: {files: {path: logins, format: json, schema: who string}}
+      users: {delta: {path: users}, static: {refresh: on change}}
+    steps: {named: "SELECT who, city FROM logins JOIN users USING (who)"}
+    sinks: {named_by_delta: {from: named, files: {path: out, format: json}}}
+    """)
+    refreshed = threading.Event()
+    queries = start(pipeline, spark, tell=lambda _what, **_facts: refreshed.set())
+    try:
+        queries[0].processAllAvailable()
+        spark.createDataFrame([("ann", "Paris")], "who string, city string").write.format("delta").mode(
+            "overwrite"
+        ).save(users)
+        assert refreshed.wait(30), "the table was not read again"
+        project.put("logins/2.json", '{"who": "ann"}', at=2)
+        queries[0].processAllAvailable()
+    finally:
+        stop(queries)
+
+    assert project.written("out", "json", "who string, city string") == [("ann", "Paris"), ("ann", "Rome")]
