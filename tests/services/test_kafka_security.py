@@ -57,7 +57,7 @@ def received(connector: KafkaSink, topic: str, count: int) -> list[bytes]:
 def test_a_listener_is_read_and_written_by_spark_and_by_the_python_side(project, secured, kafka, listener):
     topic, target = kafka.create(), kafka.create()
     pipeline = project.load(copied(secured, listener, topic, target))
-    sink = pipeline.sinks[0].connector
+    sink = pipeline.sinks[0].targets[0].connector
     sent = send(sink.servers, topic, [Record(b"k", b"a"), Record(b"k", b"b")], settings=sink.client_settings)
 
     project.run_once(pipeline)

@@ -10,6 +10,7 @@ from penstock.model import Finding, Keys, Location, Pipeline
 from penstock.options import OpenSecret, Options, Secret
 
 _NAMED = re.compile(r"password|passwd|secret|token|credential|access.?key|account.?key|api.?key", re.IGNORECASE)
+_PASSWORD = re.compile(r"(password|passwd|secret)$")
 _LOOKS = (
     (re.compile(r"SharedAccessKey=[^;\s]"), "a shared access key"),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), "a private key"),
@@ -73,6 +74,6 @@ def _open_secret(name: str, value: Any) -> str:
         return "a secret"
     if not isinstance(value, str) or isinstance(value, Secret) or not value:
         return ""
-    if name.startswith("options.") and _NAMED.search(name):
+    if _NAMED.search(name) if name.startswith("options.") else _PASSWORD.search(name):
         return "a secret"
     return next((what for looks, what in _LOOKS if looks.search(value)), "")

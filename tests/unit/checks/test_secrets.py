@@ -43,6 +43,15 @@ def test_values_that_look_like_secrets_are_warned_of(findings, value, what):
     assert f"warning: sink 'b': {what} in plain text; {FIX}" in found
 
 
+def test_a_password_of_another_system_is_warned_of_too(findings):
+    sink = "{from: a, mode: update, cassandra: {table: k.t, user: u, password: pw-x}}"
+    text = f"sources: {{a: {{rate: {{}}}}}}\nsinks: {{b: {sink}}}\n"
+
+    warned = [line for line in findings(text) if "plain text" in line]
+
+    assert warned == [f"a.yaml:2: warning: sink 'b': 'password' holds a secret in plain text; {FIX}"]
+
+
 @pytest.mark.parametrize("storage", ["s3://key:hidden@bucket/x", "/data/x"])
 def test_a_storage_with_a_password_is_warned_of(findings, storage):
     text = f"storage: {storage}\nsources: {{a: {{rate: {{}}}}}}\nsinks: {{b: {{from: a, console: }}}}\n"
