@@ -11,7 +11,7 @@ from penstock.connectors import cassandra_table
 from penstock.connectors.cassandra_shared import EMBEDDED, SESSIONS, Consistency, OfCassandra, load, refuse_ours
 from penstock.connectors.cassandra_table import Plan, Table, misfits
 from penstock.errors import BuildError, PenstockError
-from penstock.options import Batch, Duration, Lookup, Names, Options, SinkOptions, SourceOptions, seconds
+from penstock.options import Batch, Duration, Lookup, Names, Options, SecretText, SinkOptions, SourceOptions, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ class CassandraSource(OfCassandra, SourceOptions):
     )
     consistency: Consistency = Field(default="LOCAL_QUORUM", description="How many replicas must answer a read.")
     user: str = Field(default="", description="Who asks, if Cassandra wants to know.")
-    password: str = Field(default="", repr=False, description="The user's password.")
+    password: SecretText = Field(default="", repr=False, description="The user's password.")
 
     _session_number: int = PrivateAttr(default_factory=SESSIONS.__next__)
     _check_options = field_validator("options")(refuse_ours)
@@ -128,7 +128,7 @@ class CassandraSink(OfCassandra, SinkOptions):
         default=None, description="Make keyspace and table if they are not there: {key: [column]}."
     )
     user: str = Field(default="", description="Who writes, if Cassandra wants to know.")
-    password: str = Field(default="", repr=False, description="The user's password.")
+    password: SecretText = Field(default="", repr=False, description="The user's password.")
 
     _found: Table | None = PrivateAttr(default=None)
     _session_number: int = PrivateAttr(default_factory=SESSIONS.__next__)
