@@ -52,9 +52,9 @@ sinks:
   out: {from: both, console: {}}
 """
     assert errors(findings, text) == [
-        "a.yaml:7: source 'moving': cassandra is a table and no stream; add 'static: true'",
-        "a.yaml:8: source 'changing': cassandra cannot tell when a table changes; "
-        "write 'refresh: 10 minutes', or never",
+        "a.yaml:7: source 'moving': cassandra can only be read as a static table; add 'static: true'",
+        "a.yaml:8: source 'changing': cassandra does not tell when the table has changed; "
+        "refresh it every so often, like '10 minutes'",
     ]
 
 
