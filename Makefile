@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test fast lint fmt bench clean
+.PHONY: help setup demo test soak fast lint fmt bench clean
 
 help:             ## print these lines
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -16,6 +16,9 @@ demo: setup       ## a real broker, made-up trades, a pipeline that is killed an
 
 test: setup .venv/.postgresql ## every test, with a real Kafka broker and a real PostgreSQL
 	@$(BIN)/python -m pytest -q tests
+
+soak: setup       ## a hundred times SIGKILL and a million records; about an hour
+	@$(BIN)/python -m pytest -q -s -m soak tests
 
 fast: .venv/.installed ## the tests that start no Spark
 	@$(BIN)/python -m pytest -q tests/unit

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import restart, targets
+from benchmarks.lookup import scan_against_lookup
 from penstock import jars
 from penstock.connectors.kafka import create_topics
 from penstock.engine.archive import archive_file, make_archive
@@ -43,8 +45,19 @@ class Runs:
 
 
 def main() -> None:
-    """Every benchmark."""
-    failures = [*check_is_instant(), *tests_are_quick(), *catch_up()]
+    """Every benchmark, or those that are named: python -m benchmarks lookup."""
+    known = {
+        "check": check_is_instant,
+        "tests": tests_are_quick,
+        "catch-up": catch_up,
+        "targets": targets.main,
+        "lookup": scan_against_lookup,
+        "restart": restart.main,
+    }
+    unknown = set(sys.argv[1:]) - set(known)
+    if unknown:
+        sys.exit(f"there is no benchmark {unknown.pop()!r}; there are {', '.join(known)}")
+    failures = [failure for name in sys.argv[1:] or known for failure in known[name]()]
     for failure in failures:
         print(f"MISSED {failure}")
     sys.exit(bool(failures))

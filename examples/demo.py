@@ -1,10 +1,11 @@
-"""make demo: a real broker, made-up trades, a pipeline that is killed in the middle, and totals that agree.
+"""make demo: a real Kafka and a real Cassandra, made-up trades, a pipeline that is killed, and stores that agree.
 
 Everything that happens here is a command that you can type; each one is printed before it runs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,55 +18,60 @@ from collections import defaultdict
 from pathlib import Path
 from tempfile import mkdtemp
 
+import psutil
 from confluent_kafka import Consumer, TopicPartition
 
-TRADES = int(os.environ.get("DEMO_TRADES", "30000"))
+TRADES = int(os.environ.get("DEMO_TRADES", "25000"))
 RATE = int(os.environ.get("DEMO_RATE", "1000"))
 PENSTOCK = [sys.executable, "-m", "penstock"]
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """The demo, from broker up to broker down."""
+    """The demo, from services up to services down."""
     began = time.monotonic()
     work = Path(mkdtemp(prefix="penstock-demo-"))
     environment = {**os.environ, "PENSTOCK_DEV": str(work / "dev"), "PYTHONUNBUFFERED": "1"}
-    shutil.copy(HERE / "trades" / "trades.yaml", work)
+    for file in ("lambda.yaml", "totals.py"):
+        shutil.copy(HERE / "lambda" / file, work)
     try:
-        title("1. A real Kafka broker on this machine")
-        servers = run(["dev", "up", "kafka"], environment, capture=True).strip()
-        say(servers)
+        title("1. A real Kafka broker and a real Cassandra on this machine")
+        kafka, cassandra = run(["dev", "up", "kafka", "cassandra"], environment, capture=True).split()
+        say(f"kafka {kafka}, cassandra {cassandra}")
+        environment["CASSANDRA_HOSTS"] = cassandra
 
         title(f"2. {TRADES:,} made-up trades flow into the topic 'trades', {RATE:,} a second")
         feed = start(
             ["feed", "trades", "--to", "kafka:trades", "--count", str(TRADES), "--rate", str(RATE)], environment
         )
 
-        title("3. The pipeline sums them in windows of 15 minutes; a line per batch")
-        pipeline = start(["run", str(work / "trades.yaml")], environment)
-        wait_for(lambda: fed_to_totals(servers) > 0, "the first totals")
-        wait_until_rows(servers, at_least=3)
+        title("3. One read: every trade into a Delta table, sums by broker into Cassandra; a line per batch")
+        pipeline = start(["run", str(work / "lambda.yaml")], environment)
+        wait_for(lambda: written(work) >= 2, "the first batches")
 
-        title("4. The power goes: the driver is killed with SIGKILL in the middle")
+        title("4. The power goes: supervisor, driver and JVM are killed with SIGKILL in the middle")
         kill(pipeline)
-        say(f"killed process {pipeline.pid}; the trades keep coming")
+        say(f"killed process {pipeline.pid} and its children; the trades keep coming")
 
         title("5. It starts again and goes on from its checkpoint")
-        pipeline = start(["run", str(work / "trades.yaml")], environment)
+        pipeline = start(["run", str(work / "lambda.yaml")], environment)
         feed.wait()
-        bought, sold = fed(servers)
-        wait_for(lambda: totals(servers) == (bought, sold), "the totals to catch up with the trades")
+        wait_for(lambda: served(cassandra) == fed(kafka), "the totals to catch up with the trades")
         pipeline.send_signal(signal.SIGINT)
         pipeline.wait()
 
         title("6. Nothing lost, nothing counted twice")
         say(f"{'':<24}{'bought':>14}{'sold':>14}")
-        say(f"{'in the topic trades':<24}{bought:>14,}{sold:>14,}")
-        say("{:<24}{:>14,}{:>14,}".format("in the pipeline's totals", *totals(servers)))
+        for where, (bought, sold) in {
+            "in the topic": fed(kafka),
+            "in Cassandra": served(cassandra),
+            "in the Delta table": kept(work, environment),
+        }.items():
+            say(f"{where:<24}{bought:>14,}{sold:>14,}")
     finally:
         run(["dev", "down"], environment)
         shutil.rmtree(work, ignore_errors=True)
-    say(f"\nThat took {time.monotonic() - began:.0f} seconds. The file that did it: examples/trades/trades.yaml")
+    say(f"\nThat took {time.monotonic() - began:.0f} seconds. The file that did it: examples/lambda/lambda.yaml")
     say("Next: .venv/bin/penstock init demo && cd demo && ../.venv/bin/penstock run    (README.md has the rest)")
 
 
@@ -95,14 +101,12 @@ def start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL for the whole group: Python and its JVM."""
-    os.killpg(process.pid, signal.SIGKILL)
+    """SIGKILL for all of it: the supervisor, the driver and its JVM."""
+    whole = psutil.Process(process.pid)
+    for each in [whole, *whole.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
     process.wait()
-
-
-def wait_until_rows(servers: str, at_least: int) -> None:
-    """Until the pipeline has reported several windows."""
-    wait_for(lambda: fed_to_totals(servers) >= at_least, f"{at_least} windows")
 
 
 def wait_for(condition: object, what: str, most_seconds: float = 120) -> None:
@@ -115,15 +119,30 @@ def wait_for(condition: object, what: str, most_seconds: float = 120) -> None:
         pause.wait(0.5)
 
 
-def fed_to_totals(servers: str) -> int:
-    """How many windows the pipeline has written so far."""
-    return len({record["start"] for record in records(servers, "trade-totals")})
+def written(work: Path) -> int:
+    """How many batches the Delta table has."""
+    return len(list((work / "lake" / "trades" / "_delta_log").glob("*.json"))) - 1
 
 
-def totals(servers: str) -> tuple[int, int]:
-    """Bought and sold over all windows: the newest record of each window counts."""
-    newest = {record["start"]: record for record in records(servers, "trade-totals")}
-    return sum(each["TotalBuy"] for each in newest.values()), sum(each["TotalSell"] for each in newest.values())
+def served(address: str) -> tuple[int, int]:
+    """Bought and sold over all brokers, as Cassandra has them."""
+    from penstock import cql
+
+    session = cql.connect(address)
+    try:
+        (found,) = session.execute("SELECT sum(bought), sum(sold) FROM market.recent_totals")
+        return found[0] or 0, found[1] or 0
+    finally:
+        session.cluster.shutdown()
+
+
+def kept(work: Path, environment: dict[str, str]) -> tuple[int, int]:
+    """Bought and sold over all brokers, as the lake has them."""
+    say("$ python totals.py all")
+    command = [sys.executable, str(work / "totals.py"), "all"]
+    said = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
+    lines = [line.split() for line in said.splitlines()]
+    return sum(int(each[2]) for each in lines), sum(int(each[4]) for each in lines)
 
 
 def fed(servers: str) -> tuple[int, int]:

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from penstock.watch.snapshot import Snapshot
 
 
+@pytest.fixture(autouse=True)
+def no_secrets_of_other_tests() -> Iterator[None]:
+    """What one test kept secret is plain text to the next."""
+    yield
+    from penstock.redaction import forget
+
+    forget()
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session: two threads, one shuffle partition, every connector's jars."""
@@ -28,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from penstock.engine import session
     from penstock.testing.spark import settings_of
 
-    groups = ["kafka", "avro", "delta", "postgresql", "sqlite"]
+    groups = ["kafka", "avro", "delta", "cassandra", "postgresql", "sqlite"]
     asked = {
         # One partition: a test has a handful of rows, and empty tasks cost seconds.
         "spark.sql.shuffle.partitions": "1",

@@ -1,14 +1,17 @@
 """Penstock: production streaming pipelines on Apache Spark, from one file."""
 
 from penstock.errors import PenstockError
-from penstock.pipeline import Pipeline, cassandra, console, delta, files, jdbc, kafka, memory, rate, socket
+from penstock.options import Secret
+from penstock.pipeline import Pipeline, cassandra, console, delta, eventhubs, files, jdbc, kafka, memory, rate, socket
 
 __all__ = [
     "PenstockError",
     "Pipeline",
+    "Secret",
     "cassandra",
     "console",
     "delta",
+    "eventhubs",
     "files",
     "jdbc",
     "kafka",

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from penstock.options import SinkOptions, SourceOptions, StepOptions
+from penstock.redaction import redact
 
 Severity = Literal["error", "warning"]
 Keys = tuple[str | int, ...]
@@ -41,6 +42,11 @@ class Finding:
     says: str
     fix: str = ""
     severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        # Rules quote what they find, and what they find may be a secret.
+        object.__setattr__(self, "says", redact(self.says))
+        object.__setattr__(self, "fix", redact(self.fix))
 
     def __str__(self) -> str:
         mark = "warning: " if self.severity == "warning" else ""
@@ -153,6 +159,20 @@ Node = Source | Step | Sink
 
 
 @dataclass(frozen=True)
+class Restart:
+    """When a pipeline that has failed is started again, and when it counts as stuck."""
+
+    limit: int = 5
+    within_seconds: float = 600.0
+    backoff_seconds: float = 1.0
+    most_seconds: float = 60.0
+    jitter: float = 0.2
+    healthy_seconds: float = 300.0
+    stalled_seconds: float = 600.0
+    stalled_times: float = 10.0
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Everything that a file says."""
 
@@ -167,6 +187,7 @@ class Pipeline:
     state_limit: int = 0
     """How many bytes of state one query may have before we say so; 0 for half of the memory."""
     tests: tuple[Mapping[str, Any], ...] = ()
+    restart: Restart = Restart()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
 
     def where(self, node: Node, *keys: str | int) -> Location:

@@ -113,6 +113,22 @@ class _Connector(Options):
         return {key: _text(value) for key, value in self.options.items()}
 
 
+@dataclass(frozen=True)
+class Gap:
+    """Records of a source that will not be read: gone, or skipped. `end` is the first that will."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    why: str
+
+    @property
+    def count(self) -> int:
+        """How many; 0 if nobody can know."""
+        return self.end - self.start
+
+
 class SourceOptions(_Connector):
     """What a stream can be read from."""
 
@@ -131,6 +147,22 @@ class SourceOptions(_Connector):
     def explain(self, failure: str) -> str | None:  # noqa: ARG002
         """A failure of a query that reads this, in our words; None if it is nothing that this connector knows."""
         return None
+
+    def identity(self) -> dict[str, str]:
+        """What the outside system itself calls what is read: a topic that was made anew has another id."""
+        return {}
+
+    def reads_positions(self, positions: Any) -> bool:  # noqa: ARG002
+        """Whether these positions, as a checkpoint holds them, are of this source."""
+        return False
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:  # noqa: ARG002
+        """Where to go on from a checkpoint's positions, and what is left out; an error if nothing may be."""
+        return positions, []
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:  # noqa: ARG002
+        """What a batch did not get of its range because it is gone."""
+        return []
 
     def read(self, spark: SparkSession) -> DataFrame:
         """A streaming DataFrame."""
@@ -194,6 +226,11 @@ class SinkOptions(_Connector):
     def native(self) -> bool:
         """Whether Spark writes this by itself when it is the only target."""
         return False
+
+    @property
+    def log_url(self) -> str:
+        """The log that Spark keeps beside the data of this target; '' if it keeps none."""
+        return ""
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of the rows, not started."""

@@ -42,19 +42,27 @@ def _connector(kind: str) -> Callable[..., Connector]:
     return connector
 
 
-cassandra, delta, jdbc = _connector("cassandra"), _connector("delta"), _connector("jdbc")
-console, files, kafka = _connector("console"), _connector("files"), _connector("kafka")
+cassandra, console, delta = _connector("cassandra"), _connector("console"), _connector("delta")
+eventhubs, files, jdbc, kafka = (_connector(kind) for kind in ("eventhubs", "files", "jdbc", "kafka"))
 memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
 
 
 class Pipeline:
     """Sources, steps and sinks, added one after the other in any order."""
 
-    def __init__(self, name: str, *, storage: str = "", spark: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        storage: str = "",
+        spark: Mapping[str, Any] | None = None,
+        restart: Mapping[str, Any] | None = None,
+    ) -> None:
         self._file = sys._getframe(1).f_code.co_filename
         self._places: dict[model.Keys, model.Location] = {(): self._here()}
         self._values: dict[str, Any] = {"name": name, "sources": {}, "steps": {}, "sinks": {}}
-        self._values |= {key: value for key, value in (("storage", storage), ("spark", dict(spark or {}))) if value}
+        settings = {"storage": storage, "spark": dict(spark or {}), "restart": dict(restart or {})}
+        self._values |= {key: value for key, value in settings.items() if value}
         self._loaded: model.Pipeline | None = None
 
     @classmethod

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import traceback
+from itertools import accumulate
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,8 @@ HIDDEN = "***"
 # Taking a short secret out of the middle of words would spell it instead of hiding it.
 _SHORT = 4
 _LINE = 12
+# A variable of the environment holds 128 KB; a long secret is hidden line by line as well.
+_MOST = 100_000
 _lock = threading.Lock()
 _known: set[str] = set()
 _pattern: re.Pattern[str] | None = None
@@ -56,9 +59,11 @@ def redacted(value: Any) -> Any:
 def java_pattern() -> str:
     """Every secret as a regular expression for Java's log: letters, digits, backslashes and bars only."""
     with _lock:
-        forms = sorted(_long_forms(), key=len, reverse=True)
-    # Nothing that Log4j's pattern or its lookups could read as their own.
-    return "|".join("".join(_escaped(char) for char in form) for form in forms)
+        forms = sorted(_long_forms(), key=len)
+    # Escaped so that neither Log4j's pattern nor its lookups can read anything in it as their own.
+    escaped = ["".join(_escaped(char) for char in form) for form in forms]
+    fitting = [each for each, size in zip(escaped, accumulate(map(len, escaped)), strict=True) if size < _MOST]
+    return "|".join(reversed(fitting))
 
 
 def guard() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,11 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 300.0
 
 
 def penstock(*arguments: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -47,15 +47,30 @@ class Running:
         """Its standard output so far."""
         return self._printed.read_text(encoding="utf-8", errors="replace")
 
+    @property
+    def driver(self) -> psutil.Process:
+        """The driver's Python process, a child in a session of its own."""
+        return next(each for each in psutil.Process(self.process.pid).children() if "penstock.driver" in each.cmdline())
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        """The command and all that it has started: driver, JVM, Python workers."""
+        with suppress(psutil.NoSuchProcess):
+            whole = psutil.Process(self.process.pid)
+            return [whole, *whole.children(recursive=True)]
+        return []
+
     def kill(self) -> None:
-        """SIGKILL for the command and its JVM at once."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """SIGKILL for the command, its driver and its JVM at once: the power goes."""
+        for each in self.family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
         self.process.wait()
 
 
 @contextmanager
 def started(*arguments: str | Path, folder: Path, **environment: str) -> Iterator[Running]:
-    """A command in the background, killed with its whole group at the end."""
+    """A command in the background, killed with all that it has started at the end."""
     said, printed = folder / f"said-{time.monotonic_ns()}", folder / f"printed-{time.monotonic_ns()}"
     with said.open("wb") as errors, printed.open("wb") as output:
         process = subprocess.Popen(
@@ -66,12 +81,11 @@ def started(*arguments: str | Path, folder: Path, **environment: str) -> Iterato
             stderr=errors,
             start_new_session=True,
         )
+    running = Running(process, said, printed)
     try:
-        yield Running(process, said, printed)
+        yield running
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        running.kill()
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -1,4 +1,4 @@
-"""A real broker for the tests of this folder, started once."""
+"""A real broker and a real Cassandra for the tests of this folder, each started once, when first needed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.services import postgres as server
 from tests.services.secured import SecuredBroker, secured_broker
 
-from penstock import jars
-from penstock.services import KafkaBroker
+from penstock import cql, jars
+from penstock.services import Cassandra, KafkaBroker
 from penstock.services.kafka import free_port
 
 
@@ -68,9 +68,9 @@ class Kafka:
 
     address: str
 
-    def create(self, partitions: int = 2, prefix: str = "topic") -> str:
+    def create(self, partitions: int = 2, prefix: str = "topic", name: str = "") -> str:
         """The name of a fresh topic."""
-        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
         admin = AdminClient({"bootstrap.servers": self.address})
         for made in admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)]).values():
             made.result(timeout=30)
@@ -113,3 +113,55 @@ class Kafka:
 def kafka(broker: str) -> Kafka:
     """The shared broker."""
     return Kafka(broker)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Tables of a real Cassandra, with its own Python driver; each test has a keyspace of its own."""
+
+    address: str
+    session: Any
+    keyspace: str
+
+    def make(self, columns: str, name: str = "t") -> str:
+        """A new table, as `keyspace.table`."""
+        self.session.execute(f"CREATE TABLE {self.keyspace}.{name} ({columns})")
+        return f"{self.keyspace}.{name}"
+
+    def cql(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement, in which `t` stands for the test's own table, sorted."""
+        found = self.session.execute(text.replace(" t ", f" {self.keyspace}.t "), values or None)
+        return sorted((tuple(row) for row in found), key=repr)
+
+
+@pytest.fixture(scope="session")
+def cassandra_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cassandra]:
+    """A real Cassandra."""
+    folder = tmp_path_factory.mktemp("cassandra")
+    node = Cassandra(folder, jars.fetch([Cassandra.jars]), free_port())
+    node.up(lambda _: None)
+    yield node
+    node.down()
+
+
+@pytest.fixture(scope="session")
+def cassandra_address(cassandra_node: Cassandra) -> str:
+    """Where it is."""
+    return str(cassandra_node.status().address)
+
+
+@pytest.fixture(scope="session")
+def cassandra_session(cassandra_address: str) -> Iterator[Any]:
+    """A session of the driver with it."""
+    session = cql.connect(cassandra_address)
+    yield session
+    session.cluster.shutdown()
+
+
+@pytest.fixture
+def cassandra(cassandra_address: str, cassandra_session: Any) -> Store:
+    """A fresh keyspace."""
+    name = f"k{uuid.uuid4().hex[:12]}"
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    cassandra_session.execute(f"CREATE KEYSPACE {name} WITH replication = {replication}")
+    return Store(cassandra_address, cassandra_session, name)

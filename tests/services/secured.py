@@ -28,14 +28,9 @@ from penstock.services.kafka_listeners import LISTENERS, USER, Listener
 
 #: What breaks out of a text that is quoted by hand.
 AWKWARD = "quo\"te; back\\slash, 'apostrophe', #{${env:HOME}} \u00fcml\u00e4ut\nsecond line"
-HUB = "Endpoint=sb://127.0.0.1:1/;SharedAccessKeyName=demo;SharedAccessKey=abc+/def=;EntityPath=databricks-demo"
-
-_MORE = (
-    Listener("expired", certificate="expired"),
-    Listener("elsewhere", certificate="elsewhere"),
-    Listener("hub", sasl=("PLAIN",), users={"$ConnectionString": HUB, "awkward": AWKWARD}),
-    Listener("scram-open", sasl=("SCRAM-SHA-512",), encrypted=False),
-)
+DEMO = "databricks-demo"
+#: A password that is easy to find wherever it leaked to.
+MARKED = "m4rk3d-9f2e-p4ssw0rd"
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,8 @@ class SecuredBroker:
     address: str
     stranger: Authority
     """A CA that the broker has never heard of."""
+    hub: str
+    """The connection string of the hub `databricks-demo`: what the user $ConnectionString has on the listener `hub`."""
 
     def at(self, listener: str) -> str:
         """Where a listener is."""
@@ -99,13 +96,25 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
     stranger = Authority(folder / "stranger", "stranger CA")
     stranger.make()
     stranger.issue("client", LOOPBACK)
-    broker = KafkaBroker(folder / "kafka", jars.fetch([KafkaBroker.jars]), free_port(), LISTENERS + _MORE)
+    # A connection string names its own address, so that must be known before the broker starts.
+    place = f"127.0.0.1:{free_port()}"
+    (folder / "kafka").mkdir()
+    (folder / "kafka" / "listeners.json").write_text(json.dumps({"hub": place}))
+    hub = f"Endpoint=sb://{place}/;SharedAccessKeyName=demo;SharedAccessKey=abc+/def=;EntityPath={DEMO}"
+    listeners = (
+        *LISTENERS,
+        Listener("expired", certificate="expired"),
+        Listener("elsewhere", certificate="elsewhere"),
+        Listener("hub", sasl=("PLAIN",), users={"$ConnectionString": hub, "awkward": AWKWARD, "marked": MARKED}),
+        Listener("scram-open", sasl=("SCRAM-SHA-512",), encrypted=False),
+    )
+    broker = KafkaBroker(folder / "kafka", jars.fetch([KafkaBroker.jars]), free_port(), listeners)
     authority = broker.secured.authority
     authority.keep(["broker", "client"])
     authority.issue("expired", LOOPBACK, days=-3)
     authority.issue("elsewhere", ["kafka.example"])
     address = broker.up(lambda _: None)
     try:
-        yield SecuredBroker(broker, address, stranger)
+        yield SecuredBroker(broker, address, stranger, hub)
     finally:
         broker.down()

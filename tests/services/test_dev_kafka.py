@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -18,6 +19,25 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
+
+CAPTURED = {"capture_output": True, "text": True, "check": False, "timeout": 120}
+SECURED = """
+sources:
+  mutual:
+    kafka:
+      servers: ${KAFKA_MUTUAL_TLS}
+      topics: [trades]
+      tls: {ca: "${KAFKA_CA}", cert: "${KAFKA_CERT}", key: "${KAFKA_KEY}"}
+  hub: {eventhubs: {connection: "${env:EVENTHUBS_CONNECTION}", hub: trades, tls: {ca: "${KAFKA_CA}"}}}
+  scram:
+    kafka:
+      servers: ${KAFKA_SASL_SCRAM}
+      topics: [trades]
+      tls: {ca: "${KAFKA_CA}"}
+      sasl: {mechanism: scram-sha-512, user: "${KAFKA_USER}", password: "${env:KAFKA_PASSWORD}"}
+sinks:
+  out: {from: mutual, kafka: {servers: "${KAFKA_TLS}", topic: trades}}
+"""
 
 
 @dataclass(frozen=True)
@@ -158,6 +178,42 @@ def test_a_broker_that_cannot_start_shows_the_end_of_its_log(dev):
     assert "kafka stopped while starting; its log " in failed.stderr
     assert "configured node id matches" in failed.stderr
     assert dev.status()["state"] == "stopped"
+
+
+def test_secured_listeners_come_up_with_certificates_and_a_file_for_the_shell(dev, tmp_path):
+    printed = dict(line.split() for line in dev.up("--tls", "--sasl").splitlines())
+    assert list(printed) == ["plaintext", "tls", "mutual-tls", "sasl-plain", "sasl-scram"]
+    create(printed["plaintext"], "trades")
+
+    shell = dev.folder / "kafka" / "client.env"
+    assert shell.stat().st_mode & 0o077 == 0
+    (tmp_path / "p.yaml").write_text(SECURED)
+    command = f'. {shlex.quote(str(shell))} && exec "$0" -m penstock "$@"'
+    call = ["sh", "-c", command, sys.executable]
+    fed = subprocess.run([*call, "feed", "trades", "--to", f"{tmp_path}/p.yaml:scram", "--count", "3"], **CAPTURED)
+    looked = subprocess.run([*call, "doctor", str(tmp_path / "p.yaml")], **CAPTURED)
+
+    assert (fed.returncode, fed.stdout.split(" in ")[0]) == (0, "sent 3 trades to trades"), fed.stderr
+    assert looked.returncode == 1, looked.stderr
+    found = [(line[:4].strip(), line[5:31].rstrip(), line[32:]) for line in looked.stdout.splitlines()]
+    well = [("mutual", "broker certificate topic"), ("hub", "broker certificate login topic")]
+    well += [("scram", "broker certificate login topic")]
+    ends = [("ok", f"source {name}: {what}") for name, whats in well for what in whats.split()]
+    assert [line[:2] for line in found] == [*ends, ("ok", "sink out: broker"), ("BAD", "sink out")]
+    assert found[1][2].startswith("fits, for localhost and 127.0.0.1; valid until 20")
+    assert found[2][2] == "'trades' has 2 partitions, we may read it"
+    assert found[5][2] == "user '$ConnectionString' is let in (PLAIN)"
+    assert found[-1][2].startswith(f"{printed['tls']} speaks TLS, and we came without; ")
+
+    assert dev.call("up").stdout.strip() == printed["plaintext"], "the plaintext address alone, as always"
+    dev.call("down")
+    assert dev.up("--port", printed["plaintext"].rpartition(":")[2]) == printed["plaintext"]
+    refused = dev.call("up", "--tls")
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        "kafka already runs, without the listeners tls, mutual-tls, sasl-plain, sasl-scram; "
+        "run `penstock dev down kafka` first; its data stays\n"
+    )
 
 
 def test_a_misspelled_service_is_the_calls_fault(dev):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tests.services.conftest import Kafka
@@ -95,6 +98,43 @@ def test_a_password_with_quotes_semicolons_and_line_breaks_arrives_as_it_is(proj
     assert kafka.values(target, 1) == ["a"]
 
 
+def stores(secured: SecuredBroker, folder: Path, kind: str) -> dict[str, str]:
+    """What the client of mutual TLS has, in key stores that Java's own tool made."""
+    authority = secured.broker.secured.authority
+    files = ["-in", authority.certificate("client"), "-inkey", authority.key("client"), "-out", folder / "c.p12"]
+    commands = [["openssl", "pkcs12", "-export", *files, "-passout", "pass:st0re-pw", "-name", "me"]]
+    keytool = ["keytool", "-noprompt", "-storepass", "st0re-pw"]
+    trust, client = folder / f"trust.{kind}", folder / f"client.{kind}"
+    commands.append(
+        [*keytool, "-importcert", "-alias", "ca", "-file", authority.ca, "-keystore", trust, "-storetype", kind]
+    )
+    source = ["-srckeystore", folder / "c.p12", "-srcstoretype", "PKCS12", "-srcstorepass", "st0re-pw"]
+    commands.append([*keytool, "-importkeystore", *source, "-destkeystore", client, "-deststoretype", kind])
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True)
+    return {"ca": str(trust), "cert": str(client)}
+
+
+@pytest.mark.parametrize("kind", ["pkcs12", "jks"])
+def test_key_stores_open_a_listener_for_both_clients(project, secured, kafka, monkeypatch, kind):
+    topic, target = kafka.create(), kafka.create()
+    kafka.send(topic, "a")
+    monkeypatch.setenv("STORES", "st0re-pw")
+    tls = {**stores(secured, project.folder, kind), "password": "${env:STORES}"}
+
+    project.run(copied(secured, "mutual-tls", topic, target, tls=tls))
+
+    assert kafka.values(target, 1) == ["a"]
+
+
+def test_a_wrong_password_of_a_key_store_is_named(project, secured, refusal):
+    tls = {**stores(secured, project.folder, "jks"), "password": "wr0ng-pw"}
+
+    said = refusal(project.load, copied(secured, "mutual-tls", "t", "t", tls=tls))
+
+    assert said.endswith("client.jks' cannot be opened: wrong password; correct 'tls.password'")
+
+
 def test_a_declaration_in_a_file_is_relative_to_it(project, secured, kafka):
     topic = kafka.create()
     authority = secured.broker.secured.authority
@@ -113,3 +153,31 @@ def test_a_declaration_in_a_file_is_relative_to_it(project, secured, kafka):
     """)
 
     assert [row[1] for row in project.rows("out")] == ["a"]
+
+
+def test_a_right_that_is_taken_away_before_the_query_starts_is_named_without_java(project, secured, kafka, refusal):
+    topic, target = kafka.create(), kafka.create()
+    kafka.send(topic, "a")
+    reader = project.load(copied(secured, "sasl-scram", topic, target))
+    secured.restrict(topic, READ="User:someone")
+
+    said = refusal(project.run_once, reader)
+
+    assert said == (
+        f"{project.folder}/pipeline.yaml:4: source 'rows': Kafka at {secured.at('sasl-scram')} does not let us read "
+        f"topic '{topic}'; have an ACL added that allows READ on it"
+    )
+
+
+def test_a_sink_that_may_no_longer_write_is_named_without_java(project, secured, kafka, refusal):
+    topic, target = kafka.create(), kafka.create()
+    kafka.send(topic, "a")
+    writer = project.load(copied(secured, "sasl-scram", topic, target))
+    secured.restrict(target, WRITE="User:someone")
+
+    said = refusal(project.run_once, writer)
+
+    assert said.startswith(f"{project.folder}/pipeline.yaml:")
+    assert "sink 'out': " in said
+    assert f"Not authorized to access topics: [{target}]" in said
+    assert "\tat " not in said

@@ -474,7 +474,7 @@ def test_a_broker_that_does_not_answer_is_named(project):
 
     assert caught.value.retry
     assert str(caught.value) == (
-        f"{file}:3: source 'rows': no Kafka broker answers at {address} after 1 s; "
+        f"{file}:3: source 'rows': no Kafka broker answers at {address} after 1 s: connection refused; "
         "start it (penstock dev up kafka runs one here) or correct 'servers'"
     )
 

@@ -83,7 +83,10 @@ def test_every_batch_is_in_the_event_log(tmp_path: Path):
     assert ran.returncode == 0, ran.stderr
     logs = list((tmp_path / ".penstock" / "lines" / "events").glob("*.jsonl"))
     events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
-    assert [event["what"] for event in events if event["what"] != "batch"] == ["started", "stopped"]
+    assert [event["what"] for event in events if event["what"] != "batch"] == [
+        *("lease_taken", "driver_started", "started"),
+        *("stopped", "driver_ended", "lease_released"),
+    ]
     assert sum(event["progress"]["numInputRows"] for event in events if event["what"] == "batch") == 2
 
 
@@ -128,7 +131,7 @@ BAD = {
         sources: {a: {kafka: {servers: "127.0.0.1:1", topics: [t]}}}
         sinks: {screen: {from: a, console: {}}}
         """,
-        "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s; start it "
+        "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s: connection refused; start it "
         "(penstock dev up kafka runs one here) or correct 'servers'",
     ),
     "a wrong port": (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from penstock.checks.lookups import lookups_are_into_tables
 from penstock.checks.names import everything_is_read, names_exist, no_cycle
 from penstock.checks.places import (
     cluster_has_storage,
@@ -20,7 +21,9 @@ from penstock.checks.queries import (
     mode_fits_sink,
     targets_can_share,
 )
+from penstock.checks.replays import keys_come_again
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
+from penstock.checks.secrets import passwords_travel_encrypted, secrets_are_not_in_the_file
 from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
 from penstock.checks.sql import (
     sql_calls_no_java,
@@ -45,6 +48,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sources_can_be_read_again,
     static_sources_are_tables,
     sinks_read_streams,
+    lookups_are_into_tables,
     sql_is_one_select,
     sql_calls_no_java,
     sql_reads_streams_only,
@@ -54,6 +58,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     targets_can_share,
     complete_has_aggregation,
     append_has_watermark,
+    keys_come_again,
     trigger_fits_sink,
     trigger_fits_sources,
     trigger_fits_mode,
@@ -62,6 +67,8 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sinks_do_not_feed_sources,
     storage_is_no_input,
     cluster_has_storage,
+    secrets_are_not_in_the_file,
+    passwords_travel_encrypted,
 )
 
 

@@ -19,6 +19,14 @@ def sources_can_be_read_again(pipeline: Pipeline) -> Iterator[Finding]:
 def static_sources_are_tables(pipeline: Pipeline) -> Iterator[Finding]:
     """A static source is one that can be read as a table, and needs no watermark."""
     for source in pipeline.sources:
+        kind = source.connector.kind
+        if not source.static and not source.connector.can_be_stream:
+            says = f"source {source.name!r}: {kind} is a table and no stream"
+            yield Finding("static-sources-are-tables", source.at, says, "add 'static: true'")
+        if source.static == "on change" and not source.connector.tells_changes:
+            says = f"source {source.name!r}: {kind} cannot tell when a table changes"
+            fix = "write 'refresh: 10 minutes', or never"
+            yield Finding("static-sources-are-tables", pipeline.where(source, "static", "refresh"), says, fix)
         if source.static and not source.connector.can_be_static:
             says = f"source {source.name!r}: {source.connector.kind} cannot be read as a static table"
             fix = "take 'static' out, or use files"

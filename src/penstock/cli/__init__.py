@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from penstock.errors import PenstockError
+from penstock.redaction import guard, redact
 
 VERBS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
 
@@ -37,11 +38,12 @@ def penstock() -> None:
 
 def say(text: str) -> None:
     """Talk: standard error, so that results on standard output stay clean."""
-    click.echo(text, err=True)
+    click.echo(redact(text), err=True)
 
 
 def main() -> None:
     """Run the command line; our errors print without a traceback."""
+    guard()
     try:
         penstock(prog_name="penstock")
     except PenstockError as error:

@@ -68,8 +68,8 @@ def _as_dict(finding: Finding) -> dict[str, object]:
 
 
 def _build(pipeline: Pipeline) -> None:
-    from penstock.cli.run import open_session
     from penstock.engine import build, prepare
+    from penstock.engine.opening import open_session
 
     prepared = prepare(pipeline, say)
     spark = open_session(prepared, verbose=False)

@@ -10,13 +10,18 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import click
 
 from penstock import jars, services
+from penstock.cli import say
 from penstock.engine.archive import archive_file
 from penstock.errors import PenstockError
 from penstock.java import java, java_version
+from penstock.load import load
+from penstock.options import SinkOptions, SourceOptions
+from penstock.redaction import redact, redacted
 
 
 @dataclass(frozen=True)
@@ -29,17 +34,30 @@ class Fact:
     fix: str = ""
 
 
-@click.command(short_help="Say what is installed, what is missing and how to get it.")
+@click.command(short_help="Say what is installed, what is missing and how to get it; of a pipeline, what it can reach.")
+@click.argument("file", required=False)
+@click.option("--wait", "wait_seconds", default=5.0, show_default=True, help="Seconds to wait for brokers of FILE.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def command(as_json: bool) -> None:
-    """Look at this machine: Python, Java, Spark, jars, services, memory and disk."""
-    facts = [fact() for fact in FACTS] + [_jars(group) for group in jars.GROUPS] + _services()
-    if as_json:
-        click.echo(json.dumps([asdict(fact) for fact in facts], indent=2))
+def command(file: str | None, wait_seconds: float, as_json: bool) -> None:
+    """Look at this machine: Python, Java, Spark, jars, services, memory and disk.
+
+    With a pipeline's FILE, look at what it reads and writes instead: whether brokers answer, whether their
+    certificates fit and for how long, whether we are let in, and may use the topics. Nothing is read or written.
+
+    Example: penstock doctor trades.yaml
+    """
+    if file is None:
+        facts = [fact() for fact in FACTS] + [_jars(group) for group in jars.GROUPS] + _services()
     else:
+        facts = _ends(file, wait_seconds)
+    if as_json:
+        click.echo(json.dumps(redacted([asdict(fact) for fact in facts]), indent=2))
+    else:
+        width = max(14, *(len(fact.name) for fact in facts))
         for fact in facts:
-            mark = "ok  " if fact.well else "MISS"
-            click.echo(f"{mark} {fact.name:<14} {fact.found}" + (f"; {fact.fix}" if fact.fix and not fact.well else ""))
+            mark = "ok  " if fact.well else "MISS" if file is None else "BAD "
+            text = f"{mark} {fact.name:<{width}} {fact.found}" + (f"; {fact.fix}" if fact.fix and not fact.well else "")
+            click.echo(redact(text))
     if not all(fact.well for fact in facts):
         sys.exit(1)
 
@@ -98,3 +116,24 @@ def _services() -> list[Fact]:
         status = service(services.dev_folder() / name, ()).status()
         facts.append(Fact(f"dev {name}", True, f"{status.state} {status.address or ''}".strip()))
     return facts
+
+
+def _ends(file: str, wait_seconds: float) -> list[Fact]:
+    pipeline = load(file)
+    facts: list[Fact] = []
+    for node, connector in pipeline.ends:
+        who = f"{type(node).__name__.lower()} {node.name}"
+        located = connector.located(Path(pipeline.folder))
+        found = f"the {', '.join(located.services)} of this machine, which a run starts"
+        facts += [Fact(who, True, found)] if located.services else _examined(who, located, wait_seconds)
+    return facts
+
+
+def _examined(who: str, connector: SourceOptions | SinkOptions, wait_seconds: float) -> list[Fact]:
+    facts: list[Fact] = []
+    try:
+        for seen in connector.examine(wait_seconds, say):
+            facts.append(Fact(f"{who}: {seen.what}", True, seen.says))
+    except PenstockError as error:
+        return [*facts, Fact(who, False, str(error))]
+    return facts or [Fact(who, True, f"{connector.kind}: nothing to look at before it runs")]

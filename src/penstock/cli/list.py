@@ -82,6 +82,8 @@ def _type(told: dict[str, Any]) -> str:
         return " | ".join(dict.fromkeys(_type(part) for part in told["anyOf"] if part.get("type") != "null"))
     if told.get("type") == "array":
         return f"list of {_type(told.get('items', {'type': 'values'}))}"
+    if "$ref" in told:
+        return "mapping"
     names = {
         "string": "text",
         "integer": "whole number",

@@ -1,31 +1,23 @@
-"""penstock run"""
+"""penstock run: the supervisor. It has no Spark in it; the driver is its child."""
 
 from __future__ import annotations
 
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.checks import check
-from penstock.cli import say
-from penstock.errors import CheckError
-from penstock.load import load
-from penstock.model import Pipeline
-from penstock.watch.events import EventLog
-from penstock.watch.report import Report
-from penstock.watch.snapshot import snapshot
-from penstock.watch.state import StateLimit, default_limit
-from penstock.watch.terminal import Total, line, summary, table
+from penstock.cli._talk import Talk
+from penstock.supervise.child import Child
+from penstock.supervise.orders import Orders
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from rich.live import Live
+    from penstock.model import Pipeline
+    from penstock.supervise.loop import End
+    from penstock.watch.events import EventLog
 
 
 @click.command(short_help="Run a pipeline until it is stopped.")
@@ -35,26 +27,47 @@ if TYPE_CHECKING:
 @click.option(
     "--wait", "wait_seconds", default=30.0, show_default=True, help="Seconds to wait for brokers at the start."
 )
+@click.option(
+    "--drain-seconds", default=60.0, show_default=True, help="Seconds that running batches have to end when stopped."
+)
+@click.option("--new-checkpoint", is_flag=True, help="Begin anew although earlier batches are on record.")
+@click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /health and /ready here, on loopback.")
+@click.option("--health-host", default="127.0.0.1", show_default=True, help="Serve them on this address instead.")
 @click.option("-v", "--verbose", is_flag=True, help="Show Spark's own log, and tracebacks.")
-def command(file: str, once: bool, master: str | None, wait_seconds: float, verbose: bool) -> None:
-    """Run the pipeline in FILE (or a folder with one); Ctrl-C stops it cleanly.
+def command(health_port: int | None, health_host: str, **asked: Any) -> None:
+    """Run the pipeline in FILE (or a folder with one) and keep it running; Ctrl-C drains it.
 
     A restart continues from the checkpoint, in the pipeline's storage.
 
     Example: penstock run trades.yaml --once
     """
+    orders = Orders(**asked)
+    # Before anything else: it imports Spark while the file is checked and the lease is taken.
+    first = Child(orders)
+    talk = Talk()
     try:
-        run(file, once=once, master=master, wait_seconds=wait_seconds, verbose=verbose)
+        end = _supervise(orders, first, talk, (health_host, health_port) if health_port else None)
     except Exception:
-        if verbose:
+        if orders.verbose:
             import traceback
 
-            say(traceback.format_exc())
+            talk.say(traceback.format_exc())
+        talk.flush()
         raise
+    finally:
+        first.end()
+    if not end.well:
+        talk.say(end.reason)
+    talk.flush()
+    sys.exit(0 if end.well else 1)
 
 
-def run(file: str, *, once: bool, master: str | None, wait_seconds: float, verbose: bool) -> None:
-    """All four hops, then wait."""
+def checked(file: str, master: str | None, say: Callable[[str], None]) -> Pipeline:
+    """The pipeline of a file that has no errors; its warnings are said."""
+    from penstock.checks import check
+    from penstock.errors import CheckError
+    from penstock.load import load
+
     pipeline = load(file)
     if master:
         pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
@@ -65,109 +78,78 @@ def run(file: str, *, once: bool, master: str | None, wait_seconds: float, verbo
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise CheckError(errors)
-    from penstock.engine import prepare
+    return pipeline
+
+
+def _supervise(orders: Orders, first: Child, talk: Talk, health: tuple[str, int] | None) -> End:
+    pipeline = checked(orders.file, orders.master, talk.say)
+    from penstock.cli._screen import screen
     from penstock.engine.storage import Storage
-
-    stopping = threading.Event()
-    prepared = prepare(pipeline, say, wait_seconds)
-    Storage.of(prepared).claim(prepared)
-    say(f"{pipeline.name}: starting Spark")
-    spark = open_session(prepared, verbose=verbose)
-    # Only now: Spark's own handler of Ctrl-C, set with the session, would cancel the running batch.
-    _obey_signals(stopping)
-    try:
-        _run(prepared, spark, stopping, once=once)
-    finally:
-        spark.stop()
-
-
-def open_session(pipeline: Pipeline, *, verbose: bool) -> SparkSession:
-    """The session that a pipeline asks for, with the jars that its connectors need."""
-    from penstock import jars
-    from penstock.engine import session
-    from penstock.engine.storage import Storage
-
-    return session(
-        pipeline.name,
-        master=pipeline.spark.get("master", "local[*]"),
-        asked=pipeline.session_settings,
-        jars=jars.paths(pipeline.jar_groups),
-        log=Storage.of(pipeline).logs / "driver.log",
-        verbose=verbose,
-    )
-
-
-def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, once: bool) -> None:
-    from penstock.engine.run import listen, start, stop, wait
-    from penstock.engine.storage import Storage
+    from penstock.supervise.lease import Taking
+    from penstock.supervise.loop import State, Supervisor
+    from penstock.watch.events import EventLog
 
     storage = Storage.of(pipeline)
-    ended = threading.Event()
+    lease = Taking(storage.lease, talk.say, orders.drain_seconds).take()
     log = EventLog(f"{storage.url}/events")
-    with _screen(pipeline) as screen:
-        tables = [source.name for source in pipeline.sources if source.static]
-        report = Report(log, say, StateLimit(pipeline.state_limit or default_limit()), tables)
+    tell = _teller(log, talk)
+    state = State(pipeline.name, tuple(sink.name for sink in pipeline.sinks))
+    try:
+        tell("lease_taken", token=lease.holder.token, pid=lease.holder.pid, host=lease.holder.host)
+        with screen(pipeline, talk) as shown:
+            supervisor = Supervisor(
+                start=lambda: Child(orders),
+                lease=lease,
+                policy=pipeline.restart,
+                state=state,
+                tell=tell,
+                show=shown.report,
+                restarting=not orders.once,
+                drain_seconds=orders.drain_seconds,
+            )
+            _obey_signals(supervisor.ask_to_stop)
+            with _health(state, health):
+                end = supervisor.run(first)
+        shown.say_totals()
+    finally:
+        first.end()
+        lease.release()
+        tell("lease_released", token=lease.holder.token)
+        log.close()
+    return end
 
-        def batch(progress: dict[str, Any]) -> None:
-            screen.show(progress)
-            report.batch(progress)
 
-        listener = listen(spark, batch, ended)
-        queries = start(pipeline, spark, once=once, storage=storage, tell=report.tell)
-        log.record("started", sinks=[query.name for query in queries])
+def _teller(log: EventLog, talk: Talk) -> Callable[..., None]:
+    from penstock.watch.history import line
+
+    def tell(what: str, **facts: Any) -> None:
+        said = line({"what": what, **facts}) if what in _SAID else None
+        if said:
+            talk.say(said)
         try:
-            wait(pipeline, queries, ended, enough=stopping.is_set)
-        except Exception as error:
-            log.record("failed", reason=str(error))
-            raise
-        finally:
-            stop(queries)
-            spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
-            spark.streams.removeListener(listener)
-            log.record("stopped")
-            log.close()
-    for total in screen.totals.values():
-        say(summary(total))
+            log.record(what, **facts)
+        except OSError as error:
+            # A full disk must not end the supervisor: it is what brings the pipeline back when there is space again.
+            talk.say(f"the event log cannot be written: {error.strerror or error}")
+
+    return tell
 
 
-def _obey_signals(stopping: threading.Event) -> None:
-    def ask(_number: int, _frame: Any) -> None:
-        if stopping.is_set():
-            sys.exit(130)
-        say("stopping; once more to stop at once")
-        stopping.set()
-
-    signal.signal(signal.SIGINT, ask)
-    signal.signal(signal.SIGTERM, ask)
+_SAID = ("restarting", "draining", "stopping_now", "gave_up", "lease_lost", "lease_beat_failed")
 
 
-@dataclass
-class _Screen:
-    """A line per batch, or a live table on a terminal that nothing else writes to."""
-
-    totals: dict[str, Total]
-    live: Live | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def show(self, progress: dict[str, Any]) -> None:
-        seen = snapshot(progress)
-        with self.lock:
-            self.totals[seen.query] = self.totals.get(seen.query, Total(seen.query)).and_then(seen)
-            if self.live is not None:
-                self.live.update(table(self.totals.values()))
-            elif seen.rows_in:
-                say(line(seen))
+def _obey_signals(ask: Callable[[str], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: ask(signal.Signals(number).name))
+    # The terminal is gone, the pipeline stays: whoever wants it to end says so.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-@contextmanager
-def _screen(pipeline: Pipeline) -> Iterator[_Screen]:
-    totals = {sink.name: Total(sink.name) for sink in pipeline.sinks}
-    printing = any(connector.kind == "console" for connector in pipeline.connectors)
-    if printing or not sys.stderr.isatty():
-        yield _Screen(totals)
-        return
-    from rich.console import Console
-    from rich.live import Live
+def _health(state: Any, where: tuple[str, int] | None) -> Any:
+    from contextlib import nullcontext
 
-    with Live(table(totals.values()), console=Console(stderr=True), refresh_per_second=4) as live:
-        yield _Screen(totals, live)
+    if where is None:
+        return nullcontext()
+    from penstock.supervise.health import serving
+
+    return serving(state, *where)

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.connectors.cassandra import CassandraSink, CassandraSource
 from penstock.connectors.console import ConsoleSink
 from penstock.connectors.delta import DeltaSink, DeltaSource
+from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
 from penstock.connectors.files import FileSink, FileSource
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
 from penstock.connectors.kafka import KafkaSink, KafkaSource
@@ -26,9 +27,21 @@ def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
 
 
 SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (CassandraSource, DeltaSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource), "penstock.sources"
+    (CassandraSource, DeltaSource, EventHubsSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource),
+    "penstock.sources",
 )
 SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (CassandraSink, ConsoleSink, DeltaSink, FileSink, ForeachBatchSink, ForeachSink, JdbcSink, KafkaSink, MemorySink),
+    (
+        CassandraSink,
+        ConsoleSink,
+        DeltaSink,
+        EventHubsSink,
+        FileSink,
+        ForeachBatchSink,
+        ForeachSink,
+        JdbcSink,
+        KafkaSink,
+        MemorySink,
+    ),
     "penstock.sinks",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 FORMAT = "org.apache.spark.sql.cassandra"
+_CONNECT_MILLISECONDS = 5000
+_SESSIONS = itertools.count()
 _NEWS_SECONDS = 15.0
 _LOOK_SECONDS = 0.1
 _TABLE = r"^\w+\.\w+$"
@@ -48,6 +51,7 @@ class _Cassandra:
     user: str
     password: str
     consistency: Consistency
+    _session_number: int
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -73,6 +77,12 @@ class _Cassandra:
             "spark.cassandra.connection.host": self.hosts,
             # A node that comes back is noticed soon.
             "spark.cassandra.connection.reconnectionDelayMS.max": "2000",
+            "spark.cassandra.connection.keepAliveMS": "600000",
+            # Equal settings share a session, and one that saw its cluster go away hangs for ever when it is asked for
+            # a table again: so each sink has its own, and another one after each failure.
+            "spark.cassandra.connection.timeoutMS": str(_CONNECT_MILLISECONDS + self._session_number),
+            # Requests under way from each task; the usual five leave a node waiting.
+            "spark.cassandra.output.concurrent.writes": "64",
             "spark.cassandra.input.consistency.level": self.consistency,
             "spark.cassandra.output.consistency.level": self.consistency,
         }
@@ -111,6 +121,7 @@ class CassandraSource(_Cassandra, SourceOptions):
     user: str = Field(default="", description="Who asks, if Cassandra wants to know.")
     password: str = Field(default="", repr=False, description="The user's password.")
 
+    _session_number: int = PrivateAttr(default_factory=_SESSIONS.__next__)
     _check_options = field_validator("options")(_refuse_ours)
 
     def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
@@ -127,11 +138,11 @@ class CassandraSource(_Cassandra, SourceOptions):
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import StructType
 
-        rows = spark.read.format(FORMAT).options(**self._spark_access()).load()
         if self.schema_ is None:
-            return rows
+            return _load(spark, self._spark_access())
         declared: Any = StructType.fromDDL(self.schema_)
         self._require(declared)
+        rows = _load(spark, self._spark_access())
         return rows.select(*(F.col(f"`{each.name}`").cast(each.dataType).alias(each.name) for each in declared))
 
     def version(self) -> object:
@@ -201,6 +212,7 @@ class CassandraSink(_Cassandra, SinkOptions):
     password: str = Field(default="", repr=False, description="The user's password.")
 
     _found: Table | None = PrivateAttr(default=None)
+    _session_number: int = PrivateAttr(default_factory=_SESSIONS.__next__)
     _check_options = field_validator("options")(_refuse_ours)
 
     @field_validator("create", mode="before")
@@ -245,17 +257,25 @@ class CassandraSink(_Cassandra, SinkOptions):
         problems = misfits(table, written) + self._wrong_key(table)
         if problems:
             raise BuildError("\n  ".join([f"table {self.table} does not fit the rows:", *problems]))
-        _wait_until_spark_sees(spark, self._spark_access())
+        _load(spark, self._spark_access())
         self._found = table
 
     def write_batch(self, rows: DataFrame, batch: Batch) -> None:
         """Upsert the batch, and delete what it says; waits for a cluster that is away for a while."""
-        from penstock.connectors.cassandra_write import Write
+        from penstock.connectors.cassandra_write import Write, patiently
 
         if self._found is None:
             raise PenstockError(f"table {self.table} was not looked at; call 'fit' before the first batch")
-        write = Write(self.access, self._found, self._spark_access(), **self._how())
-        write.patiently(rows, _stopped(rows, batch))
+        table = self._found
+
+        def write() -> None:
+            try:
+                Write(self.access, table, self._spark_access(), **self._how()).write(rows)
+            except Exception:
+                self._session_number = next(_SESSIONS)
+                raise
+
+        patiently(write, self.access, _stopped(rows, batch))
 
     def _how(self) -> dict[str, Any]:
         ttl_seconds = int(seconds(self.ttl)) if self.ttl else None
@@ -295,16 +315,16 @@ class CassandraSink(_Cassandra, SinkOptions):
                 raise BuildError(f"{option!r} is {name!r}, which {found}; name a column of type {kind}")
 
 
-def _wait_until_spark_sees(spark: SparkSession, options: dict[str, str]) -> None:
-    """Spark's connector hears of a new table a moment later than we do."""
+def _load(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """The table, once Spark's connector knows it too: it hears of a new one a moment later than we do."""
     deadline = time.monotonic() + _NEWS_SECONDS
     while True:
         try:
-            spark.read.format(FORMAT).options(**options).load()
-            return
+            return spark.read.format(FORMAT).options(**options).load()
         except Exception as error:
             # Spark 4 has no class of this name any more, so the connector cannot even say it properly.
-            if "NoSuchTable" not in str(error) or time.monotonic() > deadline:
+            unknown = "NoSuchTable" in str(error) or "NoSuchNamespace" in str(error)
+            if not unknown or time.monotonic() > deadline:
                 raise
             time.sleep(_LOOK_SECONDS)
 

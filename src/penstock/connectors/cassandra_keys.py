@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock import cql
+from penstock.cql import connect
 
 _STATE = "_penstock_cassandra"
 _PATIENCE_SECONDS = 60.0
@@ -41,8 +41,8 @@ def shipped(access: Any, text: str, kinds: tuple[str, ...], concurrency: int = 6
     """A statement that a worker can run without Penstock installed there."""
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    cloudpickle.register_pickle_by_value(cql)  # type: ignore[no-untyped-call]
+    for name in (__name__, connect.__module__):
+        cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
     return Statement(access.hosts, access.user, access.password, access.consistency, text, kinds, concurrency)
 
 
@@ -171,7 +171,7 @@ def _prepared(statement: Statement) -> tuple[Any, Any]:
     kept = _state("sessions")
     who = (statement.hosts, statement.user, statement.password, statement.consistency)
     if who not in kept:
-        kept[who] = cql.connect(*who)
+        kept[who] = connect(*who)
     texts = _state("prepared")
     if (who, statement.text) not in texts:
         prepared = kept[who].prepare(statement.text)

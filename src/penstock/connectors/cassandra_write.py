@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import cql
@@ -21,7 +22,8 @@ _PATIENCE_SECONDS = 120.0
 _AWAY = re.compile(
     r"AllNodesFailed|NoNodeAvailable|NoHostAvailable|NodeUnavailable|UnavailableException|Unavailable\b|WriteTimeout"
     r"|OperationTimedOut|DriverTimeout|Overloaded|ClosedConnection|ConnectionShutdown|HeartbeatException"
-    r"|Connection (?:refused|reset)|Could not (?:open native connection|reach any contact point)"
+    r"|Connection (?:refused|reset)|Control channel not available|Could not reach any contact point"
+    r"|Could not open native connection|Failed to open native connection"
 )
 
 
@@ -37,20 +39,8 @@ class Write:
     keep_nulls: bool = False
     ttl_seconds: int | None = None
 
-    def patiently(self, rows: DataFrame, stopped: Callable[[], bool]) -> None:
-        """Write, and again when nodes that were away are back: an upsert that is repeated changes nothing."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return self._write(rows)
-            except Exception as error:
-                left = deadline - time.monotonic()
-                if stopped() or left <= 0 or not _AWAY.search(str(error)):
-                    raise
-                with self.access.session(left, given_up=stopped):
-                    continue
-
-    def _write(self, rows: DataFrame) -> None:
+    def write(self, rows: DataFrame) -> None:
+        """Upsert the rows, and delete those that are flagged."""
         rows = self._in_order(rows)
         if self.delete_when is None:
             self._upsert(rows)
@@ -110,7 +100,21 @@ class Write:
         columns = [_WRITE_TIME, *self.table.key] if self.timestamp is not None else list(self.table.key)
         kinds = tuple(self.table.type(column).name if column != _WRITE_TIME else "bigint" for column in columns)
         statement = cassandra_keys.shipped(self.access, text, kinds)
-        rows.select(*map(_column, columns)).foreachPartition(lambda rows: cassandra_keys.run(statement, rows))
+        rows.select(*map(_column, columns)).foreachPartition(partial(cassandra_keys.run, statement))
+
+
+def patiently(write: Callable[[], None], access: Access, stopped: Callable[[], bool]) -> None:
+    """Write, and again when nodes that were away are back: an upsert that is repeated changes nothing."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return write()
+        except Exception as error:
+            left = deadline - time.monotonic()
+            if stopped() or left <= 0 or not _AWAY.search(str(error)):
+                raise
+            with access.session(left, given_up=stopped):
+                continue
 
 
 def _column(name: str) -> Column:

@@ -172,11 +172,10 @@ def _jks_as_pkcs12(path: str, _changed: int, password: str, said: str) -> bytes:
             command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False, umask=0o077
         )
         if done.returncode or not made.exists():
-            why = ((done.stdout + done.stderr).strip().splitlines() or ["keytool gave no reason"])[-1]
-            wrong = "password was incorrect" in why
-            raise CertificateError(
-                f"{said} cannot be opened: " + (_WRONG if wrong else f"{why}; give a PEM file instead")
-            )
+            lines = [line for line in done.stdout.splitlines() if "error" in line]
+            why = (lines or ["keytool gave no reason"])[-1].removeprefix("keytool error: ")
+            fix = _WRONG if "password was incorrect" in why else f"{why}; give a PEM file instead"
+            raise CertificateError(f"{said} cannot be opened: {fix}")
         return made.read_bytes()
 
 

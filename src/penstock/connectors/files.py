@@ -156,6 +156,11 @@ class FileSink(SinkOptions):
         """Spark writes files by itself."""
         return True
 
+    @property
+    def log_url(self) -> str:
+        """The log of the files that count."""
+        return f"{self.path}/_spark_metadata"
+
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of files."""
         writer = rows.writeStream.format(self.format).option("path", self.path).options(**self.spark_options)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.connectors import kafka_settings
+from penstock.connectors import kafka_positions, kafka_settings
 from penstock.connectors.kafka_failures import explained
 from penstock.connectors.kafka_preflight import Examination
 from penstock.connectors.kafka_security import Sasl, Security, Tls
 from penstock.connectors.kafka_topics import MissingTopicError, create_topics
-from penstock.options import ALL_TRIGGERS, Batch, Duration, Names, Seen, SinkOptions, SourceOptions, seconds
+from penstock.options import ALL_TRIGGERS, Batch, Duration, Gap, Names, Seen, SinkOptions, SourceOptions, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,8 +96,9 @@ class KafkaSource(_Kafka, SourceOptions):
     records_per_trigger: int | None = Field(default=None, ge=1, description="Most records in one batch.")
     min_partitions: int | None = Field(default=None, ge=1, description="Read in at least this many Spark partitions.")
     headers: bool = Field(default=False, description="Add the records' headers.")
-    on_data_loss: Literal["fail", "skip"] = Field(
-        default="fail", description="When records are gone before they were read: stop, or go on without them."
+    on_data_loss: Literal["fail", "skip", "earliest"] = Field(
+        default="fail",
+        description="When records are gone before they were read: stop, or go on at the next or the first there is.",
     )
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
@@ -160,10 +161,28 @@ class KafkaSource(_Kafka, SourceOptions):
     def explain(self, failure: str) -> str | None:
         """Records that are gone from the broker before they were read; a broker that no longer lets us in."""
         if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
-            return explained(failure, self.servers)
+            return explained(failure, self.servers, self.topics or tuple(self.partitions or ()))
         why = "they were deleted or have expired, or the topic was made anew"
         fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
+
+    def identity(self) -> dict[str, str]:
+        """The id of each topic; a pattern's topics are not known before it runs."""
+        return kafka_positions.topic_ids(self.servers, self.topics or tuple(self.partitions or ()))
+
+    def reads_positions(self, positions: Any) -> bool:
+        """Whether these are offsets of topics that are read here."""
+        if not isinstance(positions, dict) or not all(isinstance(each, dict) for each in positions.values()):
+            return False
+        return bool(self.pattern) or set(positions) <= {*self.topics, *(self.partitions or ())}
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
+        """Where to go on, by `on_data_loss`."""
+        return kafka_positions.resumed(self.servers, positions, identity, self.on_data_loss)
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
+        """Records that expired between the plan of a batch and its reading."""
+        return kafka_positions.missing(self.servers, start, end, rows) if self.on_data_loss != "fail" else []
 
     def _subscription(self) -> dict[str, str]:
         if self.topics:
@@ -254,6 +273,12 @@ class KafkaSink(_Kafka, SinkOptions):
         own = kafka_settings.for_client(self.options)
         wanted = (self.topic,) if self.topic else ()
         yield from Examination(self.servers, self.security, wanted, "write", own).facts(wait_seconds, say)
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python producer of confluent-kafka needs to write as Spark does: brokers, user, and its settings."""
+        own = kafka_settings.for_client(self.options, producer=True)
+        return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
 
     def sender(self) -> KafkaSink:
         """What writes into the same topic, for a feed; ValueError unless it is one."""

@@ -49,7 +49,7 @@ class Examination:
         yield from self._connected(server, say)
         admin, known = self._let_in(deadline, wait_seconds, say)
         if self.security.sasl:
-            yield Seen("user", f"{self.who} is let in ({self.security.sasl.name})")
+            yield Seen("login", f"{self.who} is let in ({self.security.sasl.name})")
         yield from self._allowed(admin, known)
 
     @property

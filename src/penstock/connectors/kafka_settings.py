@@ -32,6 +32,9 @@ _PRODUCER = """acks batch.size buffer.memory compression.gzip.level compression.
 _EITHER = """enable.metrics.push metadata.recovery.strategy metrics.num.samples metrics.recording.level
     metrics.sample.window.ms receive.buffer.bytes request.timeout.ms retry.backoff.max.ms retry.backoff.ms
     send.buffer.bytes socket.connection.setup.timeout.max.ms ssl.cipher.suites ssl.enabled.protocols ssl.protocol"""
+#: The same of what only producers do.
+_BOTH_PRODUCERS = """acks batch.size compression.type delivery.timeout.ms linger.ms request.timeout.ms
+    transaction.timeout.ms"""
 _SHARED = frozenset(_BOTH.split())
 _CLIENT = _SHARED.union(_CONSUMER.split(), _PRODUCER.split(), _EITHER.split())
 
@@ -101,10 +104,11 @@ def refuse_forbidden(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def for_client(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that the Python client takes, too."""
+def for_client(options: Mapping[str, Any], *, producer: bool = False) -> dict[str, Any]:
+    """Those of the options that the Python client takes, too; more of them if it is to write."""
     bare = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    return {name: value for name, value in bare.items() if name in _SHARED}
+    taken = _SHARED.union(_BOTH_PRODUCERS.split() if producer else ())
+    return {name: value for name, value in bare.items() if name in taken}
 
 
 def _is_known(name: str) -> bool:

@@ -132,7 +132,8 @@ def _raised(source: Source, rows: DataFrame, says: str, shown: Column) -> Column
 
     where = F.lit("a record")
     if "offset" in rows.columns:
-        where = F.format_string("the record at topic %s, partition %d, offset %d", *_WHEREABOUTS)
+        known = [name for name in _WHEREABOUTS if name in rows.columns]
+        where = F.format_string(f"the record at {', '.join(f'{name} %s' for name in known)}", *known)
     elif _FILE in rows.columns:
         where = F.concat(F.lit("a record of "), F.col(_FILE))
     fix = "; correct it where it comes from, or set 'bad_records: drop' to count such records and go on"

@@ -25,6 +25,13 @@ _ROWS = "_rows_of_the_sink"
 Tell = Callable[..., None]
 """Takes a fact for the event log: `tell("missed", sink="a", target="b", rows=3)`."""
 
+Guard = Callable[[], None]
+"""Raises when this process may no longer write."""
+
+
+def unguarded() -> None:
+    """For tests and notebooks: nobody else writes."""
+
 
 @dataclass
 class FanOut:
@@ -34,6 +41,7 @@ class FanOut:
     sink: Sink
     ledger: Ledger
     tell: Tell
+    guard: Guard = unguarded
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Write one batch to every target that does not have it."""
@@ -60,6 +68,7 @@ class FanOut:
             raise failures[0]
 
     def _write(self, target: Target, rows: DataFrame, batch: Batch) -> None:
+        self.guard()
         rows = part(target, rows)
         try:
             target.connector.write_batch(rows, batch)

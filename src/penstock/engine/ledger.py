@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from penstock.engine.storage import Storage, StorageError
+from penstock.records import durable
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Ledger:
 
     def write(self, target: str, query: str, batch: int) -> None:
         """The target has this batch: on the disk when this returns."""
-        _replace(self._url(target), json.dumps({"query": query, "batch": batch}))
+        durable.replace(self._url(target), json.dumps({"query": query, "batch": batch}))
         self._known[target] = (query, batch)
 
     def _read(self, target: str) -> tuple[str, int]:
@@ -46,21 +45,3 @@ class Ledger:
 
     def _url(self, target: str) -> str:
         return f"{self.storage.url}/ledger/{self.sink}/{target}.json"
-
-
-def _replace(url: str, text: str) -> None:
-    if "://" in url:
-        import fsspec
-
-        # An object appears whole or not at all.
-        system, path = fsspec.url_to_fs(url)
-        system.pipe_file(path, text.encode())
-        return
-    path = Path(url)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

@@ -26,7 +26,9 @@ def sentence(error: BaseException | str) -> str:
     # With its brackets: a plan that Spark prints names the same condition without them.
     if "[USER_RAISED_EXCEPTION]" in text:
         return _one_line(text.split("[USER_RAISED_EXCEPTION]", 1)[1])
-    if "Traceback (most recent call last)" in text:
+    # A Python function that called Spark, and Spark failed: Java has the reason.
+    inside_java = "Py4JJavaError" in text
+    if "Traceback (most recent call last)" in text and not inside_java:
         return _python(text)
     conditions = [match for match in _CONDITION.finditer(text) if match.group(1) not in _WRAPPERS]
     caused = _CAUSED.findall(text)

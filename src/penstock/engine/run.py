@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.build import Read, build, from_connector, refused
-from penstock.engine.fan_out import FanOut, Tell, part
+from penstock.engine.fan_out import FanOut, Guard, Tell, part, unguarded
 from penstock.engine.late import counted
 from penstock.engine.ledger import Ledger
 from penstock.engine.reasons import condition, sentence
@@ -15,6 +16,7 @@ from penstock.engine.static import keep_fresh, static_tables
 from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source, Trigger
+from penstock.supervise.causes import can_help
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +28,7 @@ _ONCE = Trigger("available-now")
 Write = Callable[[Sink, "DataFrame"], "DataStreamWriter"]
 
 
-def to_targets(pipeline: Pipeline, storage: Storage, tell: Tell) -> Write:
+def to_targets(pipeline: Pipeline, storage: Storage, tell: Tell, guard: Guard = unguarded) -> Write:
     """How a sink is written: by Spark itself, or every batch by us to each of its targets."""
 
     def write(sink: Sink, rows: DataFrame) -> DataStreamWriter:
@@ -34,9 +36,36 @@ def to_targets(pipeline: Pipeline, storage: Storage, tell: Tell) -> Write:
             target.connector.fit(rows.sparkSession, part(target, rows).schema, sink.mode)
         if sink.native is not None:
             return sink.native.write(rows)
-        return rows.writeStream.foreachBatch(FanOut(pipeline, sink, Ledger(storage, sink.name), tell))
+        return rows.writeStream.foreachBatch(FanOut(pipeline, sink, Ledger(storage, sink.name), tell, guard))
 
     return write
+
+
+@dataclass(frozen=True)
+class Built:
+    """A pipeline that is ready: each sink's query can be started, and started again."""
+
+    pipeline: Pipeline
+    streams: Mapping[str, DataFrame]
+    storage: Storage
+    write: Write
+    once: bool = False
+
+    def start(self, sink: Sink) -> StreamingQuery:
+        """Start one sink's query; it goes on from its checkpoint."""
+        writer = _written(sink, counted(sink, self.streams[sink.reads]), self.write)
+        return _start(sink, writer, self.storage.checkpoint(sink.name), once=self.once)
+
+    def start_all(self) -> list[StreamingQuery]:
+        """Start every sink's query, or none of them."""
+        queries: list[StreamingQuery] = []
+        try:
+            for sink in self.pipeline.sinks:
+                queries.append(self.start(sink))
+        except BaseException:
+            stop(queries)
+            raise
+        return queries
 
 
 def start(
@@ -53,17 +82,9 @@ def start(
     streams = build(pipeline, spark, read)
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
-    write = write or to_targets(pipeline, place, tell)
     tables = static_tables(pipeline, streams)
-    queries: list[StreamingQuery] = []
-    try:
-        for sink in pipeline.sinks:
-            writer = _written(sink, counted(sink, streams[sink.reads]), write)
-            queries.append(_start(sink, writer, place.checkpoint(sink.name), once=once))
-    except BaseException:
-        stop(queries)
-        raise
-    keep_fresh(tables, queries, tell)
+    queries = Built(pipeline, streams, place, write or to_targets(pipeline, place, tell), once).start_all()
+    keep_fresh(tables, lambda: any(query.isActive for query in queries), tell)
     return queries
 
 
@@ -126,16 +147,24 @@ def wait(
 
 
 def _raise_failure(pipeline: Pipeline, query: StreamingQuery) -> None:
+    failed = failure(pipeline, query)
+    if failed is not None:
+        raise failed
+
+
+def failure(pipeline: Pipeline, query: StreamingQuery) -> RunError | None:
+    """Why a query has ended, in our words, and whether trying again can help; None if it did not fail."""
     error = query.exception()
     if error is None:
-        return
+        return None
     sink = next(sink for sink in pipeline.sinks if sink.name == query.name)
     read = [pipeline.streams[name] for name in pipeline.upstream(sink.reads)]
     for source in (node for node in read if isinstance(node, Source)):
         known = source.connector.explain(str(error))
         if known is not None:
-            raise RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
-    raise RunError(f"{sink.at}: sink {sink.name!r}: {sentence(error)}", retry=not condition(error))
+            return RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
+    retry = can_help(condition(error), str(error))
+    return RunError(f"{sink.at}: sink {sink.name!r}: {sentence(error)}", retry=retry)
 
 
 def listen(spark: SparkSession, progress: Callable[[dict[str, Any]], None], ended: threading.Event) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.engine import archive
 from penstock.errors import PenstockError
 from penstock.java import java
+from penstock.redaction import java_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,20 @@ _ALWAYS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "15s",
 }
+
+# What Spark hides in its pages, its event log and its plans: settings and options whose name or value looks like this.
+_HIDDEN = (
+    "(?i)secret|password|passwd|pwd|token|access[.]?key|jaas|credential|sas[l.]|sig=|keystore|truststore|private.?key"
+)
+
+# Last, so that nothing in a file undoes them: Kafka's client calls no URL, loads no login module that looks up names
+# elsewhere, and reads no file or variable that an option's value mentions.
+_KAFKA_STAYS_HOME = (
+    "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=",
+    "-Dorg.apache.kafka.disallowed.login.modules="
+    "com.sun.security.auth.module.JndiLoginModule,com.sun.security.auth.module.LdapLoginModule",
+    "-Dorg.apache.kafka.automatic.config.providers=none",
+)
 
 
 def _java_options(log: Path, level: str, *, archived: bool) -> list[str]:
@@ -64,8 +79,15 @@ def settings(
         ours |= _cluster(master, jars)
     given = {key if key.startswith("spark.") else f"spark.{key}": value for key, value in asked.items()}
     given.pop("spark.master", None)
-    extra = given.pop("spark.driver.extraJavaOptions", "")
-    return {**ours, **given, "spark.driver.extraJavaOptions": " ".join([*java_options, extra]).strip()}
+    own = given.pop("spark.driver.extraJavaOptions", "")
+    executors = given.pop("spark.executor.extraJavaOptions", "")
+    return {
+        **ours,
+        **given,
+        "spark.redaction.regex": "|".join(filter(None, [_HIDDEN, given.get("spark.redaction.regex")])),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, [*java_options, own, *_KAFKA_STAYS_HOME])),
+        "spark.executor.extraJavaOptions": " ".join(filter(None, [executors, *_KAFKA_STAYS_HOME])),
+    }
 
 
 def _one_machine(master: str) -> dict[str, str]:
@@ -104,8 +126,12 @@ def session(
     log: Path = Path("driver.log"),
     verbose: bool = False,
     archived: bool = True,
+    keep: Sequence[int] = (),
 ) -> SparkSession:
-    """A new SparkSession; Spark's own talk goes to `log`, more of it and the JVM's to the screen when verbose."""
+    """A new SparkSession; Spark's own talk goes to `log`, more of it and the JVM's to the screen when verbose.
+
+    `keep` are open files that the JVM holds for as long as it lives.
+    """
     java()
     from pyspark.sql import SparkSession
 
@@ -115,6 +141,8 @@ def session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    # By the environment, which only we can read: settings are on the command line for all to see.
+    os.environ["PENSTOCK_HIDDEN"] = java_pattern() or "(?!)"
     # Last on the class path from the start: quicker than spark.jars, and the archive still fits.
     os.environ["SPARK_DIST_CLASSPATH"] = ":".join(str(jar) for jar in jars)
     builder = SparkSession.builder.appName(name)
@@ -123,6 +151,8 @@ def session(
         builder = builder.config(key, value)
     with _errors_to(None if verbose else log.with_suffix(".err")):
         try:
+            if keep:
+                _launch(master, builder._options, keep)
             spark = builder.getOrCreate()
         except Exception as error:
             raise PenstockError(
@@ -132,6 +162,18 @@ def session(
     if not is_local(master) and "spark.sql.shuffle.partitions" not in (asked or {}):
         spark.conf.set("spark.sql.shuffle.partitions", str(_cluster_cores(spark)))
     return spark
+
+
+def _launch(master: str, options: Mapping[str, str], keep: Sequence[int]) -> None:
+    """Start the JVM as PySpark does, with files that it keeps open."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setMaster(master)
+    for key, value in options.items():
+        conf.set(key, value)
+    gateway = launch_gateway(conf, {"pass_fds": tuple(keep)})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def _cluster_cores(spark: SparkSession) -> int:

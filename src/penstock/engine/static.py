@@ -14,7 +14,6 @@ from penstock.options import seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_SECONDS = 1.0
 
@@ -63,16 +62,16 @@ def static_tables(pipeline: Pipeline, streams: Mapping[str, DataFrame]) -> list[
     return tables
 
 
-def keep_fresh(tables: Sequence[StaticTable], queries: Sequence[StreamingQuery], tell: Tell) -> None:
-    """Watch the static tables for as long as a query runs; tells of each one that is read again."""
+def keep_fresh(tables: Sequence[StaticTable], running: Callable[[], bool], tell: Tell) -> None:
+    """Watch the static tables for as long as queries are `running`; tells of each one that is read again."""
     if any(table.source.static != "never" for table in tables):
-        threading.Thread(target=_watch, args=(tables, queries, tell), name="static", daemon=True).start()
+        threading.Thread(target=_watch, args=(tables, running, tell), name="static", daemon=True).start()
 
 
-def _watch(tables: Sequence[StaticTable], queries: Sequence[StreamingQuery], tell: Tell) -> None:
+def _watch(tables: Sequence[StaticTable], running: Callable[[], bool], tell: Tell) -> None:
     pause = threading.Event()
     failing: set[str] = set()
-    while any(query.isActive for query in queries):
+    while running():
         for table in tables:
             _look_at(table, failing, tell)
         pause.wait(_LOOK_SECONDS)

@@ -36,6 +36,16 @@ class Storage:
         return f"{self.url}/checkpoints/{sink}"
 
     @property
+    def name(self) -> str:
+        """The pipeline's."""
+        return self.url.rsplit("/", 1)[-1]
+
+    @property
+    def lease(self) -> str:
+        """Where it is written down which instance writes here."""
+        return f"{self.url}/lease"
+
+    @property
     def logs(self) -> Path:
         """Where this machine's logs go: beside the rest if that is a local folder."""
         return Path(self.url, "logs") if "://" not in self.url else Path(DEFAULT, "logs", self.url.rsplit("/", 1)[-1])

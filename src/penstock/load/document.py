@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from penstock.errors import LoadError
 from penstock.load.reading import Document, Reading, in_file_order
+from penstock.load.restart import read_restart
+from penstock.load.secrets import check_secrets
 from penstock.load.sections import check_names_differ, read_section
 from penstock.load.settings import read_name, read_spark, read_state_limit, read_storage, read_tests, read_watermarks
 from penstock.load.sinks import read_sink
@@ -16,7 +18,10 @@ from penstock.words import did_you_mean
 
 __all__ = ["Document", "to_pipeline"]
 
-_KEYS = ("name", "sources", "steps", "sinks", "tests", "spark", "storage", "watermarks", "state_limit")
+_KEYS = (
+    *("name", "sources", "steps", "sinks", "tests", "spark", "storage"),
+    *("watermarks", "state_limit", "secrets", "restart"),
+)
 _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
 
 
@@ -35,9 +40,11 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
         spark={**read_spark(reading), **read_watermarks(reading)},
         state_limit=read_state_limit(reading),
         tests=read_tests(reading),
+        restart=read_restart(reading),
         places=document.places,
     )
     check_names_differ(reading)
+    check_secrets(reading)
     if reading.findings:
         raise LoadError(in_file_order(reading.findings))
     return pipeline

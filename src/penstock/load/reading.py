@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.model import Finding, Keys, Location, closest
 from penstock.options import Secret
-
-_SHORT = 4
 
 
 class Unset(str):
@@ -32,7 +29,6 @@ class Document:
     places: Mapping[Keys, Location] = field(default_factory=dict)
     texts: Mapping[Keys, Location] = field(default_factory=dict)
     spelled: Mapping[Keys, str] = field(default_factory=dict)
-    secrets: frozenset[str] = frozenset()
 
     def place(self, keys: Keys) -> Location:
         """Where the key at `keys` is written; the nearest known place around it otherwise."""
@@ -51,15 +47,9 @@ class Reading:
     findings: list[Finding] = field(default_factory=list)
 
     def found(self, rule: str, keys: Keys, says: str, fix: str = "") -> None:
-        """Note what is wrong at `keys`; the values of secrets are taken out."""
+        """Note what is wrong at `keys`."""
         at = self.document.place(keys)
-        self.findings.append(Finding(rule=rule, at=at, says=self._hide(says), fix=self._hide(fix)))
-
-    def _hide(self, text: str) -> str:
-        for secret in sorted(self.document.secrets, key=len, reverse=True):
-            # Taking a short secret out of the middle of words would spell it instead of hiding it.
-            text = text.replace(secret, "***") if len(secret) >= _SHORT else re.sub(_quoted(secret), "'***'", text)
-        return text
+        self.findings.append(Finding(rule=rule, at=at, says=says, fix=fix))
 
 
 def in_file_order(findings: list[Finding]) -> list[Finding]:
@@ -72,7 +62,3 @@ def as_text(value: object) -> str:
     if isinstance(value, Secret):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quoted(secret: str) -> str:
-    return rf"'{re.escape(secret)}'"

@@ -4,6 +4,7 @@ ${NAME}           a variable, by default of the environment
 ${NAME:-default}  the same, or the default
 ${env:NAME}       a secret from the environment
 ${file:path}      a secret from a file beside the pipeline's that only its owner can read
+${secret:name}    a secret that the function of `secrets:` hands out
 $${               the two characters ${
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 
 from penstock.load.reading import Document, Reading, Unset
 from penstock.load.scalars import typed
+from penstock.load.secrets import NoSecretError, Provider
 from penstock.model import Keys
 from penstock.options import Secret
 from penstock.words import nearest
@@ -27,15 +29,14 @@ MOST_BYTES = 65_536
 _REFERENCE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<inside>[^}]*)\}|(?P<open>\$\{)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:path}"
+_FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME}, ${file:path} or ${secret:name}"
 
 
 def substitute(document: Document, variables: Mapping[str, str] | None = None) -> Reading:
     """The document with every `${...}` in its values replaced, and what could not be."""
-    work = _Substitution(Reading(document), os.environ if variables is None else variables)
+    work = _Substitution(Reading(document), os.environ if variables is None else variables, Provider(document))
     values = work.value(document.values, ())
-    secrets = document.secrets | work.secrets
-    done = replace(document, values=values, spelled={**document.spelled, **work.spelled}, secrets=frozenset(secrets))
+    done = replace(document, values=values, spelled={**document.spelled, **work.spelled})
     return Reading(done, work.reading.findings)
 
 
@@ -43,7 +44,7 @@ def substitute(document: Document, variables: Mapping[str, str] | None = None) -
 class _Substitution:
     reading: Reading
     variables: Mapping[str, str]
-    secrets: set[str] = field(default_factory=set)
+    provider: Provider
     spelled: dict[Keys, str] = field(default_factory=dict)
 
     def value(self, value: Any, keys: Keys) -> Any:
@@ -61,7 +62,6 @@ class _Substitution:
         waiting = iter(parts)
         result = _REFERENCE.sub(lambda _: next(waiting) or "", text)
         if any(isinstance(part, Secret) for part in parts):
-            self.secrets.add(result)
             return Secret(result)
         if _is_sql(keys):
             return self._sql(text, [part or "" for part in parts], result, keys)
@@ -109,9 +109,13 @@ class _Substitution:
             value = self._file(rest, keys)
             if value is None:
                 return None
+        elif kind == "secret" and rest:
+            try:
+                value = self.provider.get(rest)
+            except NoSecretError as error:
+                return self._refuse(keys, error.says, error.fix)
         else:
             return self._refuse(keys, f"'${{{kind[:40]}:...}}' is not known", _FORMS)
-        self.secrets.update({value} - {""})
         return Secret(value)
 
     def _file(self, name: str, keys: Keys) -> str | None:

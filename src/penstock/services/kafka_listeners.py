@@ -89,8 +89,9 @@ class Secured:
         files = {"KAFKA_CA": self.authority.ca, "KAFKA_CERT": self.authority.certificate("client")}
         files["KAFKA_KEY"] = self.authority.key("client")
         paths = {name: str(path.absolute()) for name, path in files.items()}
-        users = {"KAFKA_USER": USER, "KAFKA_PASSWORD": self.password, "EVENTHUBS_CONNECTION": self.connection}
-        return {**addresses, **paths, **users}
+        users = {"KAFKA_USER": USER, "KAFKA_PASSWORD": self.password}
+        hubs = {"EVENTHUBS_CONNECTION": self.connection} if "sasl-plain" in self.addresses else {}
+        return {**addresses, **paths, **users, **hubs}
 
     @property
     def shell_file(self) -> Path:
@@ -116,7 +117,7 @@ class Secured:
         self._file.unlink(missing_ok=True)
 
     def settings(self, addresses: Mapping[str, str]) -> list[str]:
-        """The lines of the broker's settings; the plaintext listener's clients may do everything, as on any laptop."""
+        """The lines of the broker's settings; clients without a name may do everything, as on any laptop."""
         lines = [
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users=User:ANONYMOUS",

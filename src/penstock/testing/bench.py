@@ -18,7 +18,7 @@ from penstock.engine.prepare import absolute
 from penstock.errors import CallError
 from penstock.model import Pipeline
 from penstock.testing import modules
-from penstock.testing.carriers import Files
+from penstock.testing.carriers import Files, Table
 from penstock.testing.sink_run import SinkRun
 from penstock.testing.trial import MOMENTS, Given, Moment
 from penstock.words import did_you_mean, listed
@@ -165,25 +165,32 @@ class Bench:
         known = {sink.name: sink for sink in self._pipeline.sinks}
         wanted = [known[_one_of("sink", name, known)] for name in (known if names is None else names)]
         read = {name for sink in wanted for name in self._pipeline.upstream(sink.reads)}
+        sources = [source for source in self._pipeline.sources if source.name in read]
         self._files = {
             source.name: Files(self._spark, source, self._folder / "files" / source.name)
-            for source in self._pipeline.sources
-            if isinstance(source.connector, FileSource) and source.name in read
+            for source in sources
+            if isinstance(source.connector, FileSource)
+        }
+        self._tables = {
+            source.name: Table(self._spark, source)
+            for source in sources
+            if source.static and source.name not in self._files
         }
         # The modules beside the file are looked after here: an empty folder keeps the engine from sending them too.
         (self._folder / "empty").mkdir()
         quiet = replace(self._pipeline, folder=str(self._folder / "empty"))
         self._runs = {}
         for sink in wanted:
-            run = SinkRun(quiet, sink, self._spark, self._files, self._folder / "storage")
+            run = SinkRun(quiet, sink, self._spark, self._files, self._folder / "storage", self._tables)
             self._runs[sink.name] = run
             run.start()
         return self._runs
 
     def _put(self, tables: Mapping[str, Sequence[Given]]) -> None:
-        read = {name: rows for name, rows in tables.items() if name in self._files}
+        known: dict[str, Files | Table] = {**self._files, **self._tables}
+        read = {name: rows for name, rows in tables.items() if name in known}
         for name, rows in read.items():
-            self._files[name].put(rows)
+            known[name].put(rows)
         sources = {source.name: source for source in self._pipeline.sources if source.name in read}
         for run in self._runs.values() if sources else ():
             run.refresh(sources)

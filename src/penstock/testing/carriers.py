@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.files import CORRUPT, FileSource
+from penstock.errors import BuildError
 from penstock.model import Source
 from penstock.testing import columns
 from penstock.testing.encode import Encoder, csv_line, enveloped, json_text
@@ -164,3 +165,28 @@ class Files:
         for part in written.glob("part-*"):
             part.rename(folder / part.name)
         shutil.rmtree(written)
+
+
+class Table:
+    """The rows of a static table of another system, as its declared columns."""
+
+    def __init__(self, spark: SparkSession, source: Source) -> None:
+        self._spark, self._source = spark, source
+        self._rows: list[str] = []
+
+    def read(self) -> DataFrame:
+        """What the table holds from now on."""
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.types import StructType
+
+        declared = getattr(self._source.connector, "schema_", None)
+        if not declared:
+            says = f"{self._source.at}: source {self._source.name!r} does not say its columns"
+            raise BuildError(f"{says}; add 'schema: name type, name type', so that a test can give it rows")
+        schema: Any = StructType.fromDDL(declared)
+        texts = self._spark.createDataFrame([(text,) for text in self._rows], "text string")
+        return texts.select(F.from_json("text", schema, {"mode": "FAILFAST"}).alias("row")).select("row.*")
+
+    def put(self, rows: Sequence[Given]) -> None:
+        """The whole table from now on, for queries that start from now on."""
+        self._rows = [json_text(row) for row in rows]

@@ -13,7 +13,17 @@ RECORD, RAW = "_record", "_value"
 STRUCTURED = ("json", "csv", "avro")
 
 _KAFKA = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_RAW = {"kafka": _KAFKA, "eventhubs": _KAFKA, "rate": ("timestamp", "value"), "socket": ("value", "timestamp")}
+_EVENTHUBS = (
+    "body",
+    "partition",
+    "offset",
+    "sequenceNumber",
+    "enqueuedTime",
+    "publisher",
+    "partitionKey",
+    "properties",
+)
+_RAW = {"kafka": _KAFKA, "eventhubs": _EVENTHUBS, "rate": ("timestamp", "value"), "socket": ("value", "timestamp")}
 
 
 def is_structured(source: Source) -> bool:
@@ -60,4 +70,5 @@ def _raw(source: Source) -> tuple[str, ...] | None:
     connector = source.connector
     if isinstance(connector, FileSource):
         return declared(connector.schema_) if connector.schema_ else ("value",) if connector.format == "text" else None
-    return _RAW.get(connector.kind)
+    schema = getattr(connector, "schema_", None)
+    return declared(schema) if schema else _RAW.get(connector.kind)

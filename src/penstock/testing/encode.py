@@ -70,7 +70,8 @@ class Encoder:
             return number
         topics = getattr(connector, "topics", ()) or (self.source.name,)
         facts = {"topic": topics[0], "partition": 0, "offset": number, "timestamp": _EPOCH, "timestampType": 0}
-        return facts.get(name)
+        of_event = {"partition": "0", "offset": str(number), "sequenceNumber": number, "enqueuedTime": _EPOCH}
+        return of_event.get(name) if connector.kind == "eventhubs" else facts.get(name)
 
 
 def encoded(decode: Decode, fields: Mapping[str, Any], spark: SparkSession) -> Any:

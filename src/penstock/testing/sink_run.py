@@ -16,7 +16,7 @@ from penstock.engine.storage import Storage
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, Sink, Source, Target, Trigger
 from penstock.options import SinkOptions
-from penstock.testing.carriers import Files, Memory
+from penstock.testing.carriers import Files, Memory, Table
 from penstock.testing.difference import compare
 from penstock.testing.trial import Given, Moment
 from penstock.testing.values import Row, plain
@@ -55,6 +55,7 @@ class SinkRun:
     spark: SparkSession
     files: Mapping[str, Files]
     folder: Path
+    tables: Mapping[str, Table] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     written: dict[int, tuple[Row, ...]] = field(default_factory=dict)
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -223,6 +224,8 @@ class SinkRun:
         return Path(Storage(str(self.folder)).checkpoint(self.sink.name), name)
 
     def _read(self, source: Source, _spark: SparkSession) -> DataFrame:
+        if source.name in self.tables:
+            return self.tables[source.name].read()
         return self.files[source.name].read() if source.name in self.files else self._memory.read(source)
 
     def _write(self, _sink: Sink, rows: DataFrame) -> DataStreamWriter:

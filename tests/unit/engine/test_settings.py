@@ -24,8 +24,27 @@ def test_the_file_overrides_every_setting_but_adds_to_the_java_options():
     made = settings("local[2]", asked, [], ["-Dours=1"])
 
     assert made["spark.ui.enabled"] == "true"
-    assert made["spark.driver.extraJavaOptions"] == "-Dours=1 -Dmine=1"
+    assert made["spark.driver.extraJavaOptions"].startswith("-Dours=1 -Dmine=1 ")
     assert made["spark.master"] == "local[2]"
+
+
+def test_kafkas_client_calls_no_url_and_loads_no_class_whatever_the_file_says():
+    wanted = "-Dorg.apache.kafka.automatic.config.providers=env"
+
+    made = settings("local[2]", {"spark.driver.extraJavaOptions": wanted}, [], [])
+
+    for process in ("driver", "executor"):
+        options = made[f"spark.{process}.extraJavaOptions"].split()
+        assert options[-3] == "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls="
+        assert options[-2].endswith("JndiLoginModule,com.sun.security.auth.module.LdapLoginModule")
+        assert options[-1] == "-Dorg.apache.kafka.automatic.config.providers=none"
+
+
+def test_the_file_adds_to_what_spark_hides():
+    made = settings("local[2]", {"spark.redaction.regex": "mine"}, [], [])
+
+    assert made["spark.redaction.regex"].startswith("(?i)secret|password|")
+    assert made["spark.redaction.regex"].endswith("|mine")
 
 
 def test_a_cluster_gets_the_jars_and_keeps_its_own_addresses():

@@ -32,7 +32,7 @@ def made(**values):
         ),
         (
             "kafka: {servers: x, topics: [t], on_data_loss: skipp}",
-            "source 'a': 'on_data_loss' is 'skipp', expected fail or skip; did you mean 'skip'?",
+            "source 'a': 'on_data_loss' is 'skipp', expected fail, skip or earliest; did you mean 'skip'?",
         ),
         ("kafka: {servers: x}", "source 'a': give one of 'topics', 'pattern' and 'partitions'; found none of them"),
         ("socket: {port: 70000}", "source 'a': 'port' is 70000, expected 65535 or less"),
@@ -74,7 +74,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
 
     found = complaints(f"sources:\n  a: {indented}\n{SINK}")
 
-    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, "
+    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, cassandra, csv, delta, eventhubs, "
     assert len(found) == 1
     assert found[0].partition(": ")[2].startswith(wanted)
 
@@ -84,10 +84,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
     [
         ("{console: }", "sink 'b' needs 'from'; the source or step whose rows are written"),
         ("{form: a, console: }", "sink 'b' does not know 'form'; did you mean 'from'?"),
-        (
-            "{from: a}",
-            f"sink 'b' does not say what it is; add one of {listed(sorted(SINKS))}",
-        ),
+        ("{from: a}", f"sink 'b' does not say what it is; add one of {listed(sorted(SINKS))}"),
         (
             "{from: a, console: , mode: upsert}",
             "sink 'b': 'mode' is 'upsert', expected append, update or complete",

@@ -13,6 +13,8 @@ from penstock.load.reading import Document
 from penstock.load.variables import substitute
 from penstock.options import Secret
 
+FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME}, ${file:path} or ${secret:name}"
+
 
 def replaced(value, variables=None, folder="."):
     read = substitute(Document({"a": value}, "a.yaml", folder), variables or {})
@@ -56,11 +58,11 @@ def test_references_in_values_are_replaced_once_and_keys_are_not(value, result):
         ("${env:NOPE_}", "a.yaml:1: the environment variable 'NOPE_' is not set; set it before the run"),
         (
             "${cmd:ls}",
-            "a.yaml:1: '${cmd:...}' is not known; write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:path}",
+            "a.yaml:1: '${cmd:...}' is not known; " + FORMS,
         ),
         (
             "${a b}",
-            "a.yaml:1: '${a b}' does not name a variable; write ${NAME}, ${NAME:-default}, ${env:NAME} or ${file:path}",
+            "a.yaml:1: '${a b}' does not name a variable; " + FORMS,
         ),
         ("${A:-${HOST}}", "a.yaml:1: a '${...}' stands inside another; use one variable; nothing is replaced twice"),
         ("x ${HOST", "a.yaml:1: '${' is opened and never closed; close it with '}', or write '$${' for the text"),
@@ -114,17 +116,17 @@ def test_a_pipe_is_no_secret_file_and_is_not_waited_for(tmp_path):
 
 def test_options_keep_their_secrets_hidden(folder, monkeypatch):
     monkeypatch.setenv("BROKERS", "b1:9092")
-    monkeypatch.setenv("JAAS", "password=hunter2")
+    monkeypatch.setenv("PASSWORD", "hunter2")
     Path("a.yaml").write_text(
         "sources: {a: {kafka: {servers: '${env:BROKERS}', topics: [t],\n"
-        "                      options: {kafka.sasl.jaas.config: '${env:JAAS}'}}}}\n"
+        "                      sasl: {mechanism: plain, user: '${env:PASSWORD}', password: '${env:PASSWORD}'}}}}\n"
         "sinks: {b: {from: a, console: }}\n"
     )
 
     connector = load("a.yaml").sources[0].connector
 
     assert connector.servers == "b1:9092"
-    assert connector.spark_options["kafka.sasl.jaas.config"] == "password=hunter2"
+    assert (connector.sasl.user, connector.sasl.password) == ("hunter2", "hunter2")
     assert "b1" not in repr(connector)
     assert "hunter2" not in repr(connector)
 

@@ -75,7 +75,8 @@ def test_nothing_answers_on_a_port_that_is_closed():
 def test_a_service_says_which_jars_it_needs_and_where_its_data_goes(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PENSTOCK_DEV", raising=False)
-    assert {name: service.jars for name, service in SERVICES.items()} == {"kafka": "broker"}
+    wanted = {"kafka": "broker", "cassandra": "cassandra-server"}
+    assert {name: service.jars for name, service in SERVICES.items()} == wanted
     assert dev_folder() == tmp_path / ".penstock" / "dev"
 
     monkeypatch.setenv("PENSTOCK_DEV", "/elsewhere")

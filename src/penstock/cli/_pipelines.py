@@ -1,0 +1,45 @@
+"""Which pipeline a command is about: its file, its folder, or its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.engine.storage import DEFAULT, Storage
+from penstock.errors import CallError, PenstockError
+from penstock.load import load
+from penstock.words import listed
+
+_SUFFIXES = (".yaml", ".yml", ".py")
+
+
+def storage_of(named: str) -> Storage:
+    """The storage of the pipeline in a file, or of one with this name here or in a folder above."""
+    if Path(named).exists() and (Path(named).is_dir() or Path(named).suffix in _SUFFIXES):
+        return Storage.of(load(named))
+    found = next(_with_name(named), None)
+    if found is not None:
+        return found
+    there = sorted({each.name for folder in _roots() for each in folder.iterdir() if (each / "events").is_dir()})
+    known = f"there is {listed(there, 'and')}" if there else "there is none here"
+    raise CallError(f"no pipeline is called {named!r}; {known}; give its file, or call this where the file is")
+
+
+def _with_name(name: str) -> Iterator[Storage]:
+    for folder in _roots():
+        if (folder / name).is_dir():
+            yield Storage(str((folder / name).resolve()))
+    for file in sorted(Path.cwd().iterdir()):
+        if file.suffix in _SUFFIXES[:2]:
+            try:
+                pipeline = load(file)
+            except PenstockError:
+                # Some other file of the folder: it is not what was asked for.
+                continue
+            if pipeline.name == name:
+                yield Storage.of(pipeline)
+
+
+def _roots() -> list[Path]:
+    here = Path.cwd()
+    return [folder / DEFAULT for folder in (here, *here.parents) if (folder / DEFAULT).is_dir()]

@@ -1,0 +1,82 @@
+"""penstock deploy: files that run a pipeline as a service."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from penstock.cli import say
+from penstock.errors import CallError
+from penstock.load import load
+from penstock.load.files import pipeline_file
+from penstock.model import Pipeline
+
+_TEMPLATES = Path(__file__).parent / "templates" / "deploy"
+_FILES = {
+    "systemd": ("penstock.service", "penstock-{name}.service"),
+    "docker": ("Dockerfile", "Dockerfile"),
+    "kubernetes": ("kubernetes.yaml", "{name}-kubernetes.yaml"),
+}
+_MARGIN_SECONDS = 30
+_BESIDE_HEAP_MB = 1024
+"""What the supervisor, the driver's Python and the JVM outside of its heap take."""
+_UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
+
+
+@click.command(short_help="Write a systemd unit, a Dockerfile or Kubernetes manifests for a pipeline.")
+@click.argument("kind", type=click.Choice(sorted(_FILES)))
+@click.argument("file", default=".")
+@click.option("--drain-seconds", default=60, show_default=True, help="Time for running batches when it is stopped.")
+@click.option("--port", default=8085, show_default=True, type=click.IntRange(1, 65535), help="For /health and /ready.")
+@click.option("--to", "folder", type=click.Path(path_type=Path), help="Where to write (default: beside the file).")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+def command(kind: str, file: str, drain_seconds: int, port: int, folder: Path | None, force: bool) -> None:
+    """Write what runs FILE as a service: restarts, graceful stops, probes and limits are in it.
+
+    Example: penstock deploy systemd trades.yaml
+    """
+    pipeline, path = load(file), pipeline_file(Path(file)).resolve()
+    template, name = _FILES[kind]
+    target = (folder or path.parent) / name.format(name=pipeline.name)
+    if target.exists() and not force:
+        raise CallError(f"{target} is there already; --force replaces it")
+    text = (_TEMPLATES / template).read_text(encoding="utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text.format(**facts(pipeline, path, drain_seconds, port, kind)), encoding="utf-8")
+    say("\n".join(line.lstrip("# ") for line in target.read_text(encoding="utf-8").splitlines() if _is_hint(line)))
+    click.echo(str(target))
+
+
+def facts(pipeline: Pipeline, path: Path, drain_seconds: int, port: int, kind: str) -> dict[str, object]:
+    """What the templates need to know."""
+    return {
+        "name": pipeline.name,
+        "label": re.sub(r"[^a-z0-9-]+", "-", pipeline.name.lower()).strip("-"),
+        "file": str(path) if kind == "systemd" else path.name,
+        "folder": str(path.parent),
+        "command": f"{sys.executable} -m penstock",
+        "user": getpass.getuser(),
+        "drain": drain_seconds,
+        "stop": drain_seconds + _MARGIN_SECONDS,
+        "port": port,
+        "memory": memory_mb(pipeline),
+        "version": metadata.version("penstock"),
+    }
+
+
+def memory_mb(pipeline: Pipeline) -> int:
+    """The heap that the file asks for and what is beside it."""
+    asked = pipeline.spark.get("spark.driver.memory", "2g").lower()
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", asked)
+    if match is None:
+        raise CallError(f"{pipeline.at}: spark.driver.memory is {asked!r}, expected a size like 2g; correct it")
+    return int(int(match[1]) * _UNITS[match[2] or "m"]) + _BESIDE_HEAP_MB
+
+
+def _is_hint(line: str) -> bool:
+    return bool(re.match(r"#\s{3}", line))

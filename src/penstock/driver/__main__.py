@@ -1,0 +1,31 @@
+"""python -m penstock.driver: started by `penstock run`, never by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+from penstock.driver.ears import Ears
+from penstock.supervise.orders import Line, Orders
+
+
+def main() -> None:
+    """Import what takes long, wait for the word, run; the exit code says only whether it ended well."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    line = Line(socket.socket(fileno=int(sys.argv[1])))
+    # The JVM must not hold the line: its end tells the supervisor that the driver is gone.
+    os.set_inheritable(line.fileno(), False)
+    orders = Orders.of(sys.argv[2])
+    ears = Ears(line)
+    signal.signal(signal.SIGTERM, lambda *_: ears.ask_to_drain("SIGTERM"))
+    import pyspark.sql  # noqa: F401  the supervisor checks the file and takes the lease meanwhile
+
+    from penstock.driver.run import run
+
+    go = ears.wait_for_go()
+    sys.exit(run(orders, go, ears) if go is not None else 0)
+
+
+main()

@@ -1,0 +1,107 @@
+"""Puts every committed batch on record, from Spark's report of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from penstock.engine.storage import Storage
+from penstock.model import Pipeline, Sink
+from penstock.records import durable
+from penstock.records.checkpoint import Checkpoint, digest
+from penstock.records.journal import Record
+from penstock.records.verify import Ledgers
+from penstock.watch.snapshot import snapshot
+
+_MOST_TEXT = 65_536
+
+
+def ledgers(pipeline: Pipeline, storage: Storage) -> dict[str, Ledgers]:
+    """The records of each sink that has a checkpoint with batches in it."""
+    kept = [sink for sink in pipeline.sinks if sink.native is None or sink.native.remembers]
+    return {
+        sink.name: Ledgers(sink.name, storage.url, _log_url(sink)) for sink in kept if sink.trigger.kind != "continuous"
+    }
+
+
+def record(known: Ledgers, progress: Mapping[str, Any]) -> None:
+    """Put the batch of a progress report on record, and see to it that Spark's own files of it are on the disk."""
+    seen = snapshot(progress)
+    sources = tuple(
+        {"what": each.get("description", ""), "start": value(each, "startOffset"), "end": value(each, "endOffset")}
+        for each in progress.get("sources", ())
+    )
+    known.journal.write(_record(known, seen.batch, sources, seen.rows_in, seen.rows_out, dict(seen.bad_records)))
+
+
+def adopt(known: Ledgers) -> int:
+    """Put on record what was committed just before a crash; how many batches that were."""
+    on_record = set(known.journal.numbers)
+    newest = max(on_record, default=-1)
+    missing = [number for number in known.checkpoint.numbers("commits") if number > newest]
+    for number in missing:
+        offsets = known.checkpoint.offsets(number)
+        sources = tuple({"what": "", "start": None, "end": each} for each in offsets)
+        known.journal.write(_record(known, number, sources, 0, None, {}, adopted=True))
+    return len(missing)
+
+
+def _record(
+    known: Ledgers,
+    batch: int,
+    sources: tuple[Mapping[str, Any], ...],
+    rows_in: int,
+    rows_out: int | None,
+    bad: dict[str, int],
+    *,
+    adopted: bool = False,
+) -> Record:
+    checkpoint = known.checkpoint
+    contents = {name: content for name in checkpoint.files(batch) if (content := checkpoint.read(name)) is not None}
+    _sync(checkpoint, contents)
+    log = {
+        name: content
+        for name in (str(batch), f"{batch}.compact")
+        if known.log_url and (content := durable.read(f"{known.log_url}/{name}")) is not None
+    }
+    return Record(
+        batch=batch,
+        query=checkpoint.query,
+        at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        sources=sources,
+        rows_in=rows_in,
+        rows_out=rows_out,
+        bad=bad,
+        receipts={name: held for name, (_, held) in known.targets().items()},
+        files={name: digest(content) for name, content in contents.items()},
+        texts={name: content.decode() for name, content in contents.items() if len(content) <= _MOST_TEXT},
+        log_url=known.log_url,
+        log={name: digest(content) for name, content in log.items()},
+        adopted=adopted,
+    )
+
+
+def _sync(checkpoint: Checkpoint, names: Mapping[str, bytes]) -> None:
+    """Spark renames its files into place and never syncs them: a power cut would leave them empty."""
+    if not durable.is_local(checkpoint.url):
+        return
+    for name in names:
+        durable.sync_file(Path(checkpoint.url, name))
+    for folder in {str(Path(checkpoint.url, name).parent) for name in names}:
+        durable.sync_folder(Path(folder))
+
+
+def _log_url(sink: Sink) -> str:
+    return sink.native.log_url if sink.native is not None else ""
+
+
+def value(source: Mapping[str, Any], key: str) -> Any:
+    """A position in a progress report: Spark gives JSON, or the text of JSON."""
+    found = source.get(key)
+    try:
+        return json.loads(found) if isinstance(found, str) else found
+    except ValueError:
+        return found

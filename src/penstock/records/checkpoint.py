@@ -1,0 +1,77 @@
+"""Spark's checkpoint of one query, read as files: no JVM.
+
+metadata            the query's id
+offsets/7           where batch 7 ends, written before it runs
+commits/7           batch 7 is done
+sources/0/7         what a file source has seen
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.records import durable
+
+_LOGS = ("offsets", "commits")
+
+
+def digest(content: bytes) -> str:
+    """The checksum that records carry."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The checkpoint at a URL; every look is a fresh one."""
+
+    url: str
+
+    @property
+    def query(self) -> str:
+        """Spark's id of the query; '' if there is none yet."""
+        content = durable.read(f"{self.url}/metadata")
+        try:
+            return str(json.loads(content or b"{}").get("id", ""))
+        except ValueError:
+            return ""
+
+    def numbers(self, log: str) -> list[int]:
+        """The batches in `offsets` or `commits`."""
+        return sorted(int(name) for name in durable.names(f"{self.url}/{log}") if name.isdigit())
+
+    def read(self, name: str) -> bytes | None:
+        """What a file of it holds."""
+        return durable.read(f"{self.url}/{name}")
+
+    def files(self, batch: int) -> list[str]:
+        """The files that a batch left here."""
+        found = [f"{log}/{batch}" for log in _LOGS]
+        for source in durable.names(f"{self.url}/sources"):
+            found += [f"sources/{source}/{batch}", f"sources/{source}/{batch}.compact"]
+        return [name for name in ["metadata", *found] if self.read(name) is not None]
+
+    def offsets(self, batch: int) -> list[Any]:
+        """Where each source ended in a batch."""
+        content = self.read(f"offsets/{batch}") or b""
+        return [None if line == "-" else json.loads(line) for line in content.decode().split("\n")[2:]]
+
+
+def damage(name: str, content: bytes | None) -> str:
+    """What is wrong with the text of a file of `offsets` or `commits`; '' if Spark can read it."""
+    if not content:
+        return "is empty" if content is not None else "is missing"
+    try:
+        version, *lines = content.decode("utf-8").split("\n")
+        if not version.startswith("v") or not lines:
+            return "is cut short" if version.startswith("v") else "does not begin with a version"
+        if name.startswith("offsets") and len(lines) < 2:
+            return "is cut short"
+        for line in lines:
+            if line != "-":
+                json.loads(line)
+    except ValueError as error:
+        return f"is no log of Spark: {error}"
+    return ""

@@ -1,0 +1,98 @@
+"""Small files of the storage that appear whole or not at all, and are on the disk when a call returns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def is_local(url: str) -> bool:
+    """Whether it is a path of this machine (a shared file system that is mounted here included)."""
+    return "://" not in url
+
+
+def replace(url: str, text: str, *, sync: bool = True) -> None:
+    """Write a file in one step; with `sync` it outlives a power cut."""
+    if not is_local(url):
+        import fsspec
+
+        # An object appears whole or not at all.
+        system, path = fsspec.url_to_fs(url)
+        if "file" in system.protocol:
+            system.makedirs(system._parent(path), exist_ok=True)
+        system.pipe_file(path, text.encode())
+        return
+    path = Path(url)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    part.replace(path)
+    if sync:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder are on the disk when this returns."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_file(path: Path) -> None:
+    """What another program wrote to a file is on the disk when this returns."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def forget_crc(url: str) -> None:
+    """Take away Hadoop's checksum of a file, which was of the file as it was before."""
+    if is_local(url):
+        Path(url).with_name(f".{Path(url).name}.crc").unlink(missing_ok=True)
+
+
+def read(url: str) -> bytes | None:
+    """What a file holds; None if there is none."""
+    try:
+        if is_local(url):
+            return Path(url).read_bytes()
+        import fsspec
+
+        system, path = fsspec.url_to_fs(url)
+        content: bytes = system.cat_file(path)
+        return content
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def names(url: str) -> list[str]:
+    """The names in a folder; none if there is no folder."""
+    try:
+        if is_local(url):
+            return sorted(each.name for each in Path(url).iterdir())
+        import fsspec
+
+        system, path = fsspec.url_to_fs(url)
+        return sorted(str(each).rstrip("/").rsplit("/", 1)[-1] for each in system.ls(path, detail=False))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def remove(url: str) -> None:
+    """Take a file away, if it is there."""
+    if is_local(url):
+        Path(url).unlink(missing_ok=True)
+        return
+    import fsspec
+
+    system, path = fsspec.url_to_fs(url)
+    if system.exists(path):
+        system.rm_file(path)

@@ -1,0 +1,87 @@
+"""What the supervisor and the driver say to each other: lines of JSON over a pair of sockets.
+
+    supervisor ── go, drain ──────────────────────────────► driver; the end of the line: the supervisor is dead
+    supervisor ◄── said, started, beat, batch, ended ────── driver
+
+`go` carries the lease's lock as a file that the driver and its JVM keep open: it is free when they are all dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_MOST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a run was asked for; the same for every driver of it."""
+
+    file: str
+    once: bool = False
+    master: str | None = None
+    wait_seconds: float = 30.0
+    verbose: bool = False
+    drain_seconds: float = 60.0
+    new_checkpoint: bool = False
+
+    def text(self) -> str:
+        """As one argument of the driver's command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> Orders:
+        """What `text` made."""
+        return cls(**json.loads(text))
+
+
+class Line:
+    """One end of the pair; safe to write to from any thread."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._lock = threading.Lock()
+
+    def fileno(self) -> int:
+        """Its number, for a child to inherit."""
+        return self._end.fileno()
+
+    def send(self, message: dict[str, Any], fd: int | None = None) -> bool:
+        """Say something, with an open file if wanted; False if nobody is at the other end."""
+        data = json.dumps(message, default=str).encode() + b"\n"
+        try:
+            with self._lock:
+                sent = socket.send_fds(self._end, [data], [fd]) if fd is not None else 0
+                self._end.sendall(data[sent:])
+        except OSError:
+            return False
+        return True
+
+    def messages(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
+        """What the other end says, each with the files that came with it, until it is gone."""
+        waiting, files = b"", []
+        while True:
+            try:
+                data, fds, _, _ = socket.recv_fds(self._end, _MOST_BYTES, 4)
+            except OSError:
+                return
+            if not data:
+                return
+            files += fds
+            *lines, waiting = (waiting + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line), files
+                files = []
+
+    def close(self) -> None:
+        """Hang up."""
+        # The other end may have hung up already.
+        with contextlib.suppress(OSError):
+            self._end.shutdown(socket.SHUT_RDWR)
+        self._end.close()

@@ -1,0 +1,135 @@
+"""What can happen to a checkpoint and its disk: never a silent loss, never a silent repetition."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.faults.world import COPY, World
+from tests.services.command import penstock, started, until
+
+LAKE = """
+    name: copy
+    spark: {{spark.driver.memory: 1g}}
+    sources:
+      ids:
+        kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}
+        value: string
+    sinks:
+      out: {{from: ids, files: {{path: lake, format: parquet}}}}
+"""
+
+
+def refused(folder: Path) -> str:
+    """What it says when it does not start; Spark is not even asked."""
+    ran = penstock("run", "copy.yaml", folder=folder)
+    assert ran.returncode == 1, ran.stderr
+    assert "starting Spark" not in ran.stderr
+    assert "Traceback" not in ran.stderr
+    return ran.stderr
+
+
+@pytest.mark.faults
+def test_a_changed_checkpoint_is_refused_before_the_first_row_and_put_back(world: World, tmp_path: Path):
+    world.write(most=100)
+    world.feed(400)
+    assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+    last = world.last("offsets")
+    file = world.checkpoint / "offsets" / str(last)
+    text = file.read_text()
+
+    head, _, tail = text.rpartition("200")
+    assert head
+    file.write_text(f"{head}100{tail}")
+    assert f"offsets/{last} has changed since batch {last} was committed" in refused(tmp_path)
+    file.write_text(text[:-1])
+    assert f"offsets/{last}" in refused(tmp_path)
+    file.write_text("")
+    assert f"offsets/{last} is empty" in refused(tmp_path)
+    verified = penstock("checkpoint", "verify", "copy", folder=tmp_path)
+    assert (verified.returncode, f"offsets/{last} is empty" in verified.stdout) == (1, True)
+
+    restored = penstock("checkpoint", "restore", "copy", folder=tmp_path)
+
+    assert restored.returncode == 0, restored.stderr
+    assert file.read_text() == text
+    world.feed(200)
+    assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+    world.judge()
+
+
+@pytest.mark.faults
+def test_a_rollback_a_new_checkpoint_and_a_damaged_sink_log_are_refused(world: World, tmp_path: Path):
+    world.write(LAKE, most=100)
+    world.feed(300)
+    assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+    last = world.last("offsets")
+    made = penstock("checkpoint", "backup", "copy", folder=tmp_path)
+    assert made.returncode == 0, made.stderr
+
+    for log in ("offsets", "commits"):
+        (world.checkpoint / log / str(last)).unlink()
+    assert f"ends with batch {last - 1}, but batch {last} is on record" in refused(tmp_path)
+
+    shutil.rmtree(world.checkpoint)
+    assert "there is no checkpoint" in refused(tmp_path)
+    put_back = penstock("checkpoint", "restore", "copy", "--from", made.stdout.strip(), folder=tmp_path)
+    assert put_back.returncode == 0, put_back.stderr
+
+    log = tmp_path / "lake" / "_spark_metadata" / str(last)
+    text = log.read_text()
+    log.write_text("v1")
+    assert f"_spark_metadata/{last} has changed since batch {last} wrote it" in refused(tmp_path)
+    log.write_text(text)
+
+    shutil.move(world.storage, tmp_path / "elsewhere")
+    assert f"Spark would skip the first {last + 1} batches" in refused(tmp_path)
+    shutil.rmtree(world.storage)
+    shutil.move(tmp_path / "elsewhere", world.storage)
+    shown = penstock("checkpoint", "show", "copy", folder=tmp_path)
+    assert f"{last + 1} batches committed" in shown.stdout
+    assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of three megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"a small disk needs the right to mount one: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.faults
+def test_a_full_disk_is_survived_and_nothing_is_lost_once_there_is_space(world: World, tmp_path: Path, small: Path):
+    text = COPY.replace("name: copy", "name: copy\n    storage: small").replace("path: out", "path: small/out")
+    world.write(text, most=200)
+    world.feed(600)
+    storage = small / "copy"
+    with started("run", "copy.yaml", folder=tmp_path) as run:
+        commits = storage / "checkpoints" / "out" / "commits"
+        until(lambda: commits.is_dir() or run.process.poll() is not None, f"a batch\n{run.said}")
+        ballast = small / "ballast"
+        with ballast.open("wb") as file:
+            try:
+                while True:
+                    file.write(b"x" * 4096)
+                    file.flush()
+            except OSError:
+                pass  # it is full, as it should be
+        world.feed(2000)
+        until(lambda: "restart" in run.said or run.process.poll() is not None, f"a failure\n{run.said}")
+        ballast.unlink()
+        (tmp_path / "out").symlink_to(small / "out")
+        until(lambda: world.has_all() or run.process.poll() is not None, f"all ids\n{run.said}")
+        run.process.terminate()
+        assert run.process.wait(120) == 0, run.said
+    world.judge(repeated=600)
