@@ -118,13 +118,9 @@ def test_a_full_disk_is_survived_and_nothing_is_lost_once_there_is_space(world: 
         commits = storage / "checkpoints" / "out" / "commits"
         until(lambda: commits.is_dir() or run.process.poll() is not None, f"a batch\n{run.said}")
         ballast = small / "ballast"
-        with ballast.open("wb") as file:
-            try:
-                while True:
-                    file.write(b"x" * 4096)
-                    file.flush()
-            except OSError:
-                pass  # it is full, as it should be
+        with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            while True:
+                file.write(b"x" * 4096)
         world.feed(2000)
         until(lambda: "restart" in run.said or run.process.poll() is not None, f"a failure\n{run.said}")
         ballast.unlink()
