@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from tests.faults.world import COPY, World
@@ -21,6 +22,12 @@ LAKE = """
     sinks:
       out: {{from: ids, files: {{path: lake, format: parquet}}}}
 """
+
+
+def fill(file: BinaryIO) -> None:
+    """Write until there is no space left."""
+    while True:
+        file.write(b"x" * 4096)
 
 
 def refused(folder: Path) -> str:
@@ -119,8 +126,7 @@ def test_a_full_disk_is_survived_and_nothing_is_lost_once_there_is_space(world: 
         until(lambda: commits.is_dir() or run.process.poll() is not None, f"a batch\n{run.said}")
         ballast = small / "ballast"
         with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-            while True:
-                file.write(b"x" * 4096)
+            fill(file)
         world.feed(2000)
         until(lambda: "restart" in run.said or run.process.poll() is not None, f"a failure\n{run.said}")
         ballast.unlink()
