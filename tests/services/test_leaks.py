@@ -27,6 +27,7 @@ WRONG_PASSWORD = "wr0ng-marker-5d1c"
 
 PIPELINE = """
 name: leaky
+restart: {{limit: 0}}
 sources:
   rows:
     kafka:

@@ -168,7 +168,7 @@ class KafkaSource(_Kafka, SourceOptions):
 
     def identity(self) -> dict[str, str]:
         """The id of each topic; a pattern's topics are not known before it runs."""
-        return kafka_positions.topic_ids(self.servers, self.topics or tuple(self.partitions or ()))
+        return kafka_positions.topic_ids(self.client_settings, self.topics or tuple(self.partitions or ()))
 
     def reads_positions(self, positions: Any) -> bool:
         """Whether these are offsets of topics that are read here."""
@@ -178,11 +178,11 @@ class KafkaSource(_Kafka, SourceOptions):
 
     def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
         """Where to go on, by `on_data_loss`."""
-        return kafka_positions.resumed(self.servers, positions, identity, self.on_data_loss)
+        return kafka_positions.resumed(self.client_settings, positions, identity, self.on_data_loss)
 
     def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
         """Records that expired between the plan of a batch and its reading."""
-        return kafka_positions.missing(self.servers, start, end, rows) if self.on_data_loss != "fail" else []
+        return kafka_positions.missing(self.client_settings, start, end, rows) if self.on_data_loss != "fail" else []
 
     def _subscription(self) -> dict[str, str]:
         if self.topics:

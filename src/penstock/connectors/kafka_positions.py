@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +11,8 @@ from penstock.errors import PenstockError, UnreachableError
 from penstock.options import Gap
 
 Positions = Mapping[str, Mapping[str, int]]
+Client = Mapping[str, Any]
+"""Settings of a Python client: where the brokers are, and who we are."""
 Policy = Literal["fail", "skip", "earliest"]
 _SECONDS = 30
 _QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
@@ -27,29 +30,32 @@ class Ends:
     high: int
 
 
-def topic_ids(servers: str, topics: Iterable[str]) -> dict[str, str]:
+def topic_ids(client: Client, topics: Iterable[str]) -> dict[str, str]:
     """The id of each topic that exists; one that is deleted and made again has another id."""
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
+    admin = AdminClient({**client, **_QUIET})
     found = {}
     for topic, asked in admin.describe_topics(TopicCollection(list(topics)), request_timeout=_SECONDS).items():
         try:
             found[topic] = str(asked.result(timeout=_SECONDS).topic_id)
+        except LateError as error:
+            raise UnreachableError(f"Kafka at {_servers(client)} does not describe topic {topic!r} in time") from error
         except KafkaException as error:
             if error.args[0].retriable():
-                raise UnreachableError(f"Kafka at {servers} does not describe topic {topic!r}: {error}") from error
+                says = f"Kafka at {_servers(client)} does not describe topic {topic!r}: {error}"
+                raise UnreachableError(says) from error
     return found
 
 
-def ends(servers: str, positions: Positions) -> dict[tuple[str, int], Ends]:
+def ends(client: Client, positions: Positions) -> dict[tuple[str, int], Ends]:
     """What the broker has of each partition."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._listoffsets import OffsetSpec
 
-    admin = AdminClient({"bootstrap.servers": servers, **_QUIET})
+    admin = AdminClient({**client, **_QUIET})
     partitions = [TopicPartition(topic, int(each)) for topic, parts in positions.items() for each in parts]
 
     def asked(spec: Any) -> dict[tuple[str, int], int]:
@@ -58,19 +64,19 @@ def ends(servers: str, positions: Positions) -> dict[tuple[str, int], Ends]:
 
     try:
         low, high = asked(OffsetSpec.earliest()), asked(OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    except KafkaException as error:
-        raise UnreachableError(f"Kafka at {servers} does not say which offsets it has: {error}") from error
+    except (KafkaException, LateError) as error:
+        raise UnreachableError(f"Kafka at {_servers(client)} does not say which offsets it has: {error}") from error
     return {each: Ends(low[each], high[each]) for each in low}
 
 
 def resumed(
-    servers: str, positions: Positions, known: Mapping[str, str], policy: Policy
+    client: Client, positions: Positions, known: Mapping[str, str], policy: Policy
 ) -> tuple[dict[str, dict[str, int]], list[Gap]]:
     """Where to go on from a checkpoint's positions, and what is left out; a DataLossError if the policy is to fail."""
-    now = topic_ids(servers, positions)
+    now = topic_ids(client, positions)
     made_anew = {topic for topic, known_id in known.items() if topic in now and now[topic] != known_id}
     there = {topic: parts for topic, parts in positions.items() if topic in now}
-    found = ends(servers, there)
+    found = ends(client, there)
     moved: dict[str, dict[str, int]] = {topic: dict(parts) for topic, parts in positions.items()}
     gaps = []
     for topic, parts in there.items():
@@ -82,7 +88,7 @@ def resumed(
     gaps += [Gap(topic, int(each), at, at, "the topic was deleted") for topic in positions if topic not in now
              for each, at in positions[topic].items()]  # fmt: skip
     if gaps and policy == "fail":
-        raise DataLossError(_said(servers, gaps))
+        raise DataLossError(_said(client, gaps))
     return moved, gaps
 
 
@@ -101,13 +107,13 @@ def _one(topic: str, partition: int, at: int, has: Ends, anew: bool, policy: Pol
     return None, at
 
 
-def missing(servers: str, start: Positions, end: Positions, rows: int) -> list[Gap]:
+def missing(client: Client, start: Positions, end: Positions, rows: int) -> list[Gap]:
     """What a batch did not get of its range because the broker no longer has it."""
     wanted = sum(end[topic][each] - at for topic, parts in start.items() for each, at in parts.items())
     if rows >= wanted:
         return []
     # Fewer rows alone say nothing: compacted topics and transactions leave holes too.
-    found = ends(servers, start)
+    found = ends(client, start)
     gaps = []
     for (topic, partition), has in found.items():
         first, last = start[topic][str(partition)], end[topic][str(partition)]
@@ -117,13 +123,17 @@ def missing(servers: str, start: Positions, end: Positions, rows: int) -> list[G
     return gaps
 
 
-def _said(servers: str, gaps: list[Gap]) -> str:
+def _said(client: Client, gaps: list[Gap]) -> str:
     lost = ", ".join(_line(gap) for gap in gaps[:5]) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
     fix = (
         "'on_data_loss: skip' goes on without them, 'earliest' with the first that there is; both write the gap down. "
         "Another 'storage' or pipeline name begins anew"
     )
-    return f"Kafka at {servers} no longer has records that the checkpoint expects: {lost}; {fix}"
+    return f"Kafka at {_servers(client)} no longer has records that the checkpoint expects: {lost}; {fix}"
+
+
+def _servers(client: Client) -> str:
+    return str(client["bootstrap.servers"])
 
 
 def _line(gap: Gap) -> str:
