@@ -311,6 +311,7 @@ def test_a_table_that_cannot_be_looked_at_is_told_of_and_looked_at_again(project
         tell=tell,
     )
     try:
+        queries[0].processAllAvailable()
         ask(file, "ALTER TABLE users RENAME TO away")
         assert seen["stale"].wait(30)
         ask(file, "ALTER TABLE away RENAME TO users")
