@@ -77,8 +77,9 @@ class _Record(logging.LogRecord):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         if self.exc_info and self.exc_info[0] is not None:
-            # A formatter takes this text when it is there, and writes its own otherwise.
+            # A formatter takes this text when it is there; one that writes its own has nothing to write it from.
             self.exc_text = redact("".join(traceback.format_exception(*self.exc_info)).rstrip("\n"))
+            self.exc_info = None
 
     def getMessage(self) -> str:  # noqa: N802
         return redact(super().getMessage())
