@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from tests.services import postgres as server
 from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import cql, jars
+from penstock.connectors.kafka_topics import create_topics
 from penstock.services import Cassandra, KafkaBroker
 from penstock.services.kafka import free_port
 
@@ -46,9 +47,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 def topic(broker: str) -> str:
     """The name of a fresh topic of two partitions."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": broker})
-    for made in admin.create_topics([NewTopic(name, num_partitions=2, replication_factor=1)]).values():
-        made.result(timeout=30)
+    create_topics(broker, (name,))
     return name
 
 
@@ -56,9 +55,7 @@ def topic(broker: str) -> str:
 def topics(broker: str) -> dict[str, str]:
     """Two fresh topics, as the variables that the examples know."""
     names = {"FROM_TOPIC": f"from-{uuid.uuid4().hex[:8]}", "TO_TOPIC": f"to-{uuid.uuid4().hex[:8]}"}
-    admin = AdminClient({"bootstrap.servers": broker})
-    for made in admin.create_topics([NewTopic(name, 2, 1) for name in names.values()]).values():
-        made.result(timeout=30)
+    create_topics(broker, tuple(names.values()))
     return names
 
 
@@ -71,9 +68,7 @@ class Kafka:
     def create(self, partitions: int = 2, prefix: str = "topic", name: str = "") -> str:
         """The name of a fresh topic."""
         name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
-        admin = AdminClient({"bootstrap.servers": self.address})
-        for made in admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)]).values():
-            made.result(timeout=30)
+        create_topics(self.address, (name,), partitions)
         return name
 
     def send(self, topic: str, *values: str | bytes | None, partition: int = 0, **more: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,3 +41,9 @@ def create_topics(
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise UnreachableError(f"Kafka at {servers} did not create topic {topic!r}: {error}") from error
+    # The controller has them; the broker that is asked next hears of it a moment later.
+    deadline = time.monotonic() + 30
+    while not set(topics) <= set(admin.list_topics(timeout=30).topics):
+        if time.monotonic() > deadline:
+            raise UnreachableError(f"Kafka at {servers} does not show the topics that it has just created")
+        time.sleep(0.05)
