@@ -36,7 +36,8 @@ def connect(hosts: str, user: str = "", password: str = "", consistency: str = "
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy()),
         consistency_level=ConsistencyLevel.name_to_value[consistency],
-        request_timeout=10.0,
+        # Making a table takes long on a busy cluster.
+        request_timeout=30.0,
     )
     points = contact_points(hosts)
     cluster = Cluster(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
 
@@ -169,14 +168,18 @@ def test_scan_joins_and_lookups_give_the_same_in_a_pipeline(cassandra, users, pr
     assert project.rows("scanned_out") == project.rows("looked_up_out") == [("a", "Ann"), ("zz", None)]
 
 
-def test_one_session_serves_many_batches(users, spark):
+def test_workers_keep_their_sessions_across_batches(cassandra, users, spark):
     stream = spark.range(20).select(F.col("id").cast("string").alias("id"))
-    lookup = Lookup({"id": "id"}, {"name": "name"})
-    rows(users.look_up(stream, lookup))
+    found = users.look_up(stream, Lookup({"id": "id"}, {"name": "name"}))
 
-    began = time.monotonic()
-    for _ in range(5):
-        rows(users.look_up(stream, lookup))
+    def connections() -> int:
+        drivers = (name for (name,) in cassandra.cql("SELECT driver_name FROM system_views.clients"))
+        return sum("Python" in (name or "") for name in drivers)
 
-    # A session costs about a third of a second; this is the driver's look at the table, and small jobs.
-    assert timedelta(seconds=time.monotonic() - began) < timedelta(seconds=20)
+    rows(found)
+    before = connections()
+    for _ in range(8):
+        rows(found)
+
+    # A session has two connections: a new one for each of these tasks would make 32.
+    assert connections() - before <= 4
