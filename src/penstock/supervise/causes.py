@@ -72,7 +72,8 @@ def can_help(condition: str, text: str) -> bool:
 
 #: While a query is built and started nothing was read yet: what Spark refuses there it refuses again, but for these.
 _PASSING = re.compile(
-    r"No space left on device|\b(?:IOException|OSError|TimeoutException|ConnectException|SocketException|OutOfMemoryError)\b"
+    r"No space left on device"
+    r"|\b(?:IOException|OSError|TimeoutException|ConnectException|SocketException|OutOfMemoryError)\b"
 )
 
 
