@@ -6,7 +6,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 from tests.faults.world import COPY, World
@@ -22,12 +21,6 @@ LAKE = """
     sinks:
       out: {{from: ids, files: {{path: lake, format: parquet}}}}
 """
-
-
-def fill(file: BinaryIO) -> None:
-    """Write until there is no space left."""
-    while True:
-        file.write(b"x" * 4096)
 
 
 def refused(folder: Path) -> str:
@@ -103,16 +96,22 @@ def test_a_rollback_a_new_checkpoint_and_a_damaged_sink_log_are_refused(world: W
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk of three megabytes."""
+    """A disk of eight megabytes."""
     place = tmp_path / "small"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(place)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(place)], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"a small disk needs the right to mount one: {mounted.stderr.strip()}")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as ballast:
+        while True:
+            ballast.write(b"x" * 4096)
 
 
 @pytest.mark.faults
@@ -123,10 +122,10 @@ def test_a_full_disk_is_survived_and_nothing_is_lost_once_there_is_space(world: 
     storage = small / "copy"
     with started("run", "copy.yaml", folder=tmp_path) as run:
         commits = storage / "checkpoints" / "out" / "commits"
-        until(lambda: commits.is_dir() or run.process.poll() is not None, f"a batch\n{run.said}")
+        until(lambda: any(commits.glob("[0-9]*")) or run.process.poll() is not None, f"a batch\n{run.said}")
         ballast = small / "ballast"
-        with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-            fill(file)
+        with pytest.raises(OSError, match="No space left"):
+            fill(ballast)
         world.feed(2000)
         until(lambda: "restart" in run.said or run.process.poll() is not None, f"a failure\n{run.said}")
         ballast.unlink()

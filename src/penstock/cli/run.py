@@ -16,6 +16,7 @@ from penstock.supervise.orders import Orders
 
 if TYPE_CHECKING:
     from penstock.model import Pipeline
+    from penstock.supervise.lease import Lease
     from penstock.supervise.loop import End
     from penstock.watch.events import EventLog
 
@@ -113,10 +114,18 @@ def _supervise(orders: Orders, first: Child, talk: Talk, health: tuple[str, int]
         shown.say_totals()
     finally:
         first.end()
-        lease.release()
-        tell("lease_released", token=lease.holder.token)
+        _release(lease, tell)
         log.close()
     return end
+
+
+def _release(lease: Lease, tell: Callable[..., None]) -> None:
+    try:
+        lease.release()
+    except OSError as error:
+        # The lock is free all the same, which is what counts on this machine.
+        tell("lease_beat_failed", reason=str(error))
+    tell("lease_released", token=lease.holder.token)
 
 
 def _teller(log: EventLog, talk: Talk) -> Callable[..., None]:

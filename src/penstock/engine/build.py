@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.decode import decoded
-from penstock.engine.reasons import position, sentence
+from penstock.engine.reasons import condition, position, sentence
 from penstock.errors import BuildError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step
 from penstock.options import SourceOptions
+from penstock.supervise.causes import may_pass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +93,9 @@ def refused(what: str, node: Node, error: Exception) -> BuildError:
     text_at: Location | None = getattr(node, "text_at", None)
     if line is not None and text_at is not None:
         at = Location(text_at.file, text_at.line + line - 1)
-    return BuildError(f"{at}: {what} {node.name!r}: {sentence(error)}")
+    found = BuildError(f"{at}: {what} {node.name!r}: {sentence(error)}")
+    found.retry = may_pass(condition(error), f"{type(error).__name__}: {error}")
+    return found
 
 
 def _can_count(pipeline: Pipeline, source: Source) -> bool:

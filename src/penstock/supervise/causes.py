@@ -68,3 +68,15 @@ def can_help(condition: str, text: str) -> bool:
     if condition.startswith(_PERMANENT):
         return False
     return not _PERMANENT_CLASSES.search(text)
+
+
+#: While a query is built and started nothing was read yet: what Spark refuses there it refuses again, but for these.
+_PASSING = re.compile(
+    r"No space left on device"
+    r"|\b(?:IOException|OSError|TimeoutException|ConnectException|SocketException|OutOfMemoryError)\b"
+)
+
+
+def may_pass(condition: str, text: str) -> bool:
+    """Whether a refusal at the start may be gone the next time: a full disk, a system that does not answer."""
+    return bool(_PASSING.search(text)) and can_help(condition, text)

@@ -90,13 +90,15 @@ class Lease:
         _write(self.url, self.holder, sync=False)
 
     def release(self) -> None:
-        """Let go; the next one need not wait."""
-        found = read(self.url)
-        if found is not None and found.name == self.holder.name:
-            _write(self.url, replace(self.holder, released=True), sync=True)
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
+        """Let go, also when that cannot be written down; the next one need not wait."""
+        try:
+            found = read(self.url)
+            if found is not None and found.name == self.holder.name:
+                _write(self.url, replace(self.holder, released=True), sync=True)
+        finally:
+            if self.fd is not None:
+                os.close(self.fd)
+                self.fd = None
 
 
 def read(url: str) -> Holder | None:
@@ -140,15 +142,16 @@ class Taking:
             before = read(self.url)
             if before is not None and not before.released:
                 self._refuse_if_alive(before, locked=fd is not None)
-            token = self._claim(before.token if before else 0)
-        except BaseException:
+            holder = self._me(self._claim(before.token if before else 0))
+            _write(self.url, holder, sync=True)
+            self._forget_claims(holder.token)
+            return Lease(self.url, holder, fd)
+        except BaseException as error:
             if fd is not None:
                 os.close(fd)
+            if isinstance(error, OSError):
+                raise _unwritable(self.url, error) from error
             raise
-        holder = self._me(token)
-        _write(self.url, holder, sync=True)
-        self._forget_claims(token)
-        return Lease(self.url, holder, fd)
 
     def _lock(self) -> int:
         path = Path(f"{self.url}.lock")
@@ -156,8 +159,7 @@ class Taking:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            fix = "make that folder writable or set 'storage' to another place"
-            raise HeldError(f"cannot write to the storage {path.parent}: {error.strerror}; {fix}") from error
+            raise _unwritable(self.url, error) from error
         try:
             self._wait_for_lock(fd)
         except BaseException:
@@ -239,6 +241,11 @@ def held(url: str, holder: Holder | None) -> HeldError:
     """What to say when another one holds it."""
     who = f"is held by {holder}" if holder is not None else "is being taken by another process"
     return HeldError(f"the lease {url} {who}; one instance writes to a storage: stop that one first (penstock stop)")
+
+
+def _unwritable(url: str, error: OSError) -> HeldError:
+    fix = "make that folder writable or set 'storage' to another place"
+    return HeldError(f"cannot write to the storage {url.rpartition('/')[0]}: {error.strerror or error}; {fix}")
 
 
 def boot_id() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.model import Restart
-from penstock.supervise.causes import can_help
+from penstock.supervise.causes import can_help, may_pass
 from penstock.supervise.policy import Restarts
 from penstock.supervise.watchdog import Watchdog
 
@@ -60,6 +60,12 @@ def test_errors_that_no_retry_can_help_are_known_by_their_condition_or_class():
     assert can_help("", "org.apache.kafka.common.errors.TimeoutException: topic not present")
     assert can_help("TASK_WRITE_FAILED", "java.io.IOException: No space left on device")
     assert can_help("", "something new")
+
+
+def test_what_spark_refuses_at_the_start_it_refuses_again_unless_a_disk_or_a_network_is_at_fault():
+    assert may_pass("", "java.io.IOException: No space left on device")
+    assert not may_pass("UNRESOLVED_COLUMN.WITH_SUGGESTION", "AnalysisException: no such column")
+    assert not may_pass("", "ZeroDivisionError: division by zero")
 
 
 def test_a_batch_is_stuck_when_it_takes_many_times_the_usual_and_not_before_the_least():
