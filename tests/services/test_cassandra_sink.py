@@ -173,7 +173,9 @@ def test_a_table_is_made_with_its_key_and_every_type_comes_back(cassandra, write
     names = 'id, at, t, s, i, l, f, d, dec, b, bin, day, "Words", m'
     ((*found, words, m),) = cassandra.cql(f"SELECT {names} FROM t ")
     assert [*found[:-1], found[-1].date(), list(words), dict(m)] == list(row)
-    table = cassandra.session.cluster.metadata.keyspaces[cassandra.keyspace].tables["t"]
+    cluster = cassandra.session.cluster
+    cluster.refresh_table_metadata(cassandra.keyspace, "t")
+    table = cluster.metadata.keyspaces[cassandra.keyspace].tables["t"]
     assert ([c.name for c in table.partition_key], [c.name for c in table.clustering_key]) == (["id"], ["at"])
 
 
