@@ -151,6 +151,17 @@ Node = Source | Step | Sink
 
 
 @dataclass(frozen=True)
+class Webhook:
+    """An address that events are posted to."""
+
+    url: str
+    at: Location
+    events: tuple[str, ...] = ()
+    """Which events; empty for every failure and restart."""
+    body: Literal["event", "slack", "rows"] = "event"
+
+
+@dataclass(frozen=True)
 class Pipeline:
     """Everything that a file says."""
 
@@ -165,6 +176,11 @@ class Pipeline:
     state_limit: int = 0
     """How many bytes of state one query may have before we say so; 0 for half of the memory."""
     tests: tuple[Mapping[str, Any], ...] = ()
+    history_seconds: float = 7 * 86_400.0
+    """How long events are kept."""
+    listeners: tuple[str, ...] = ()
+    """Classes of the user, as `module:Class`, that Spark tells about every query of the pipeline."""
+    webhooks: tuple[Webhook, ...] = ()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
 
     def where(self, node: Node, *keys: str | int) -> Location:

@@ -127,6 +127,10 @@ class SourceOptions(_Connector):
         """A failure of a query that reads this, in our words; None if it is nothing that this connector knows."""
         return None
 
+    def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
+        """The same for a look: from now (`latest`) or the beginning (`earliest`), in batches of at most so many rows."""
+        return self
+
     def read(self, spark: SparkSession) -> DataFrame:
         """A streaming DataFrame."""
         raise NotImplementedError

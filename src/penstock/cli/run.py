@@ -17,7 +17,7 @@ from penstock.cli import say
 from penstock.errors import CheckError
 from penstock.load import load
 from penstock.model import Pipeline
-from penstock.watch.events import EventLog
+from penstock.watch.events import EventLog, this_process
 from penstock.watch.report import Report
 from penstock.watch.snapshot import snapshot
 from penstock.watch.state import StateLimit, default_limit
@@ -106,7 +106,8 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
     log = EventLog(f"{storage.url}/events")
     with _screen(pipeline) as screen:
         tables = [source.name for source in pipeline.sources if source.static]
-        report = Report(log, say, StateLimit(pipeline.state_limit or default_limit()), tables)
+        limit = StateLimit(pipeline.state_limit or default_limit())
+        report = Report(log, say, limit, tables, pipeline.history_seconds)
 
         def batch(progress: dict[str, Any]) -> None:
             screen.show(progress)
@@ -114,7 +115,7 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
 
         listener = listen(spark, batch, ended)
         queries = start(pipeline, spark, once=once, storage=storage, tell=report.tell)
-        log.record("started", sinks=[query.name for query in queries])
+        log.record("started", sinks=[query.name for query in queries], **this_process())
         try:
             wait(pipeline, queries, ended, enough=stopping.is_set)
         except Exception as error:

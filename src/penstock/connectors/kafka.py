@@ -135,6 +135,11 @@ class KafkaSource(_Kafka, SourceOptions):
             servers=self.servers, tls=self.tls, sasl=self.sasl, options=self.options, topic=self.topics[0]
         )
 
+    def looked_at(self, start: str, batch_rows: int) -> Self:
+        """From now or the beginning, in small batches; records that are gone are no reason to stop looking."""
+        most = min(batch_rows, self.records_per_trigger or batch_rows)
+        return self.model_copy(update={"start": start, "records_per_trigger": most, "on_data_loss": "skip"})
+
     def columns(self, spark: SparkSession) -> StructType:
         """The columns that `read` gives, without the files of `tls`."""
         return self.model_copy(update={"tls": None, "sasl": None}).read(spark).schema

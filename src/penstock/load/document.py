@@ -11,12 +11,14 @@ from penstock.load.settings import read_name, read_spark, read_state_limit, read
 from penstock.load.sinks import read_sink
 from penstock.load.sources import read_source
 from penstock.load.steps import read_step
+from penstock.load.watching import read_history, read_listeners, read_webhooks
 from penstock.model import Finding, Pipeline
 from penstock.words import did_you_mean
 
 __all__ = ["Document", "to_pipeline"]
 
 _KEYS = ("name", "sources", "steps", "sinks", "tests", "spark", "storage", "watermarks", "state_limit")
+_WATCHING = ("history", "listeners", "webhooks")
 _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
 
 
@@ -35,6 +37,9 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
         spark={**read_spark(reading), **read_watermarks(reading)},
         state_limit=read_state_limit(reading),
         tests=read_tests(reading),
+        history_seconds=read_history(reading),
+        listeners=read_listeners(reading),
+        webhooks=read_webhooks(reading),
         places=document.places,
     )
     check_names_differ(reading)
@@ -46,8 +51,9 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
 def _check_keys(reading: Reading) -> None:
     values = reading.document.values
     for key in values:
-        if key not in _KEYS:
-            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", did_you_mean(str(key), _KEYS))
+        if key not in (*_KEYS, *_WATCHING):
+            known = (*_KEYS, *_WATCHING)
+            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", did_you_mean(str(key), known))
     for key, what in _NEEDED.items():
         if values.get(key) is None or (isinstance(values[key], Mapping) and not values[key]):
             reading.found("missing-key", (key,), f"the pipeline has no {key}", f"add '{key}:', {what}")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import threading
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
 
+def this_process() -> dict[str, Any]:
+    """Who writes, so that a reader can tell whether it still runs."""
+    return {"pid": os.getpid(), "host": socket.gethostname()}
+
+
 class EventLog:
     """Appends facts to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = self._folder = folder
         self._lock = threading.Lock()
         self._day = ""
         self._file: IO[str] | None = None
