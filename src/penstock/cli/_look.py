@@ -66,7 +66,9 @@ def _print(looked: Looked) -> None:
             click.echo("  ".join(name.ljust(width[at]) for at, name in enumerate(names)).rstrip())
         for row in cells:
             click.echo("  ".join(cell.ljust(width[at]) for at, cell in enumerate(row)).rstrip())
-        if shown.left_out:
+        if shown.left_out and shown.replaces:
+            say(f"batch {shown.batch} has more rows; --rows shows more")
+        elif shown.left_out:
             say(f"{shown.left_out:,} rows of batch {shown.batch} were left out; --per-second and --rows allow more")
 
 

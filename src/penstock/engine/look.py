@@ -56,7 +56,7 @@ class Shown:
     replaces: bool
     """Whether these are all rows there are, instead of those before."""
     left_out: int = 0
-    """Rows of the batch beyond the limits."""
+    """Rows of the batch beyond the limits; of a running aggregate 1 if there are any."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,10 @@ class _Window:
         if self._closed.is_set():
             return
         most = self._most()
-        kept = rows.persist()
-        try:
-            found = kept.limit(most).collect()
-            left_out = max(0, kept.count() - len(found)) if len(found) >= most else 0
-        finally:
-            kept.unpersist()
+        # Not persisted: Spark cannot sort a kept result of complete mode. One row more tells that there are more.
+        found = rows.limit(most + 1).collect()
+        left_out = self._left_out(rows, most) if len(found) > most else 0
+        found = found[:most]
         if not found and not left_out and not self.replaces:
             return
         self._shown += 0 if self.replaces else len(found)
@@ -196,6 +194,10 @@ class _Window:
             self._waiting.put_nowait(shown)
         except queue.Full:
             self._make_room(shown)
+
+    def _left_out(self, rows: DataFrame, most: int) -> int:
+        """How many rows are beyond the limit; of a running aggregate only that there are some."""
+        return 1 if self.replaces else rows.count() - most
 
     def _make_room(self, shown: Shown) -> None:
         """Whoever looks is slow: the oldest rows are left out, and counted."""

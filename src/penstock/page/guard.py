@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -116,7 +118,8 @@ def _counted(receive: Receive) -> Receive:
         message = await receive()
         taken += len(message.get("body", b""))
         if taken > MOST_BODY_BYTES:
-            raise _Refused(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
+            # Raised inside the app, which knows this exception and not ours.
+            raise HTTPException(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
         return message
 
     return receiving

@@ -66,7 +66,7 @@ export function explore(main, name, step, bad) {
   }
 
   function take(message) {
-    state.left += message.left_out;
+    state.left = message.replaces ? 0 : state.left + message.left_out;
     state.arrived += message.rows.length;
     if (state.paused) { state.waiting.push(message); state.waiting = state.waiting.slice(-50); }
     else put(message);
@@ -77,6 +77,7 @@ export function explore(main, name, step, bad) {
   function put(message) {
     state.rows = message.replaces ? message.rows : [...state.rows, ...message.rows].slice(-KEPT);
     state.replaces = message.replaces;
+    state.more = message.replaces && message.left_out > 0;
     redraw();
   }
 
@@ -144,7 +145,7 @@ export function explore(main, name, step, bad) {
 function table(state) {
   const rows = state.replaces ? state.rows.slice(0, SHOWN) : state.rows.slice(-SHOWN).reverse();
   const numeric = state.columns.map((column) => /int|double|float|decimal/.test(column.type));
-  const caption = state.replaces ? "The result so far; it updates in place" : "The newest rows first";
+  const caption = state.more ? "The first rows of the result so far; there are more" : state.replaces ? "The result so far; it updates in place" : "The newest rows first";
   return el("div", { class: "scroll", tabindex: 0 }, el("table", { id: "rows" }, el("caption", {}, caption),
     el("thead", {}, el("tr", {}, state.columns.map((column) => el("th", { scope: "col", title: column.type }, column.name)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((value, at) => el("td", { class: numeric[at] ? "number" : null }, text(value))))))));
