@@ -9,9 +9,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:             ## print these lines
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
 
-setup: .venv/.java .venv/.jars ## set everything up: Java, a virtual environment, the jars; a second run costs nothing
+setup: .venv/.java .venv/.jars .venv/.chromium ## set everything up: Java, a virtual environment, the jars; a second run costs nothing
 
-demo: setup       ## a real broker, made-up trades, a pipeline that is killed and goes on; ends by itself
+demo: .venv/.java .venv/.jars       ## a real broker, made-up trades, a pipeline that is killed and goes on; ends by itself
 	@$(BIN)/python examples/demo.py
 
 test: setup       ## every test, with a real Kafka broker
@@ -42,6 +42,13 @@ clean:            ## remove the virtual environment and what runs have left here
 	    echo "installing Java 17"; apt-get update -q && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless; \
 	  else echo "Java 17 is needed: install openjdk-17-jre-headless (or set JAVA_HOME) and run make again" >&2; exit 1; fi; fi
 	@$(BIN)/python -c 'from penstock.java import java; java()' 2>&1 | tail -1
+	@touch $@
+
+.venv/.chromium: .venv/.installed
+	@if ! command -v chromium >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing Chromium"; apt-get update -q && apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core; \
+	  else echo "the tests of the page need Chromium: install chromium and run make again" >&2; exit 1; fi; fi
 	@touch $@
 
 .venv/.locked: requirements.lock

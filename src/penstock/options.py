@@ -127,8 +127,12 @@ class SourceOptions(_Connector):
         """A failure of a query that reads this, in our words; None if it is nothing that this connector knows."""
         return None
 
+    def processed(self) -> Callable[[Any], None] | None:
+        """What is to be told the position of this source after each batch, as Spark reports it; None for nobody."""
+        return None
+
     def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
-        """The same for a look: from now (`latest`) or the beginning (`earliest`), in batches of at most so many rows."""
+        """The same for a look: from now (`latest`) or the beginning (`earliest`), at most so many rows a batch."""
         return self
 
     def read(self, spark: SparkSession) -> DataFrame:

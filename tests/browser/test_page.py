@@ -139,7 +139,9 @@ def test_a_select_updates_in_place_and_ends_when_the_page_goes_away(live: Live, 
     tab.page.wait_for_selector("#sql")
     tab.wait("document.querySelector('#what').value === 'sql'")
     tab.page.select_option("#start", "earliest")
-    tab.page.fill("#sql", "SELECT Type, count(*) AS n FROM trades WHERE Type IN ('BUY', 'NEW') GROUP BY Type ORDER BY Type")
+    tab.page.fill(
+        "#sql", "SELECT Type, count(*) AS n FROM trades WHERE Type IN ('BUY', 'NEW') GROUP BY Type ORDER BY Type"
+    )
     tab.page.press("#sql", "Control+Enter")
     tab.wait("document.querySelector('#rows')?.innerText.includes('BUY')")
     count = tab.page.locator("#rows tbody tr").count()

@@ -121,16 +121,20 @@ def test_what_fails_while_it_runs_is_said_in_a_sentence(spark):
 
 
 def test_every_kind_of_value_can_be_json(spark):
-    rows = spark.readStream.format("rate").load().selectExpr(
-        "9007199254740993L AS big",
-        "double('NaN') AS nan",
-        "1.50BD AS money",
-        "timestamp'2024-01-01 10:00:00' AS at",
-        "date'2024-01-01' AS day",
-        "x'00ff' AS raw",
-        "named_struct('a', array(1, 2)) AS nested",
-        "map('k', null) AS pairs",
-        "true AS yes",
+    rows = (
+        spark.readStream.format("rate")
+        .load()
+        .selectExpr(
+            "9007199254740993L AS big",
+            "double('NaN') AS nan",
+            "1.50BD AS money",
+            "timestamp'2024-01-01 10:00:00' AS at",
+            "date'2024-01-01' AS day",
+            "x'00ff' AS raw",
+            "named_struct('a', array(1, 2)) AS nested",
+            "map('k', null) AS pairs",
+            "true AS yes",
+        )
     )
 
     with looking(rows, Limits(rows=1)) as looked:

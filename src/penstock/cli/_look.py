@@ -23,9 +23,19 @@ def options(command: _F) -> _F:
     """What both commands can be told."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="A JSON object a line: columns, rows, end."),
-        click.option("--per-second", type=click.IntRange(1, 10_000), default=200, show_default=True, help="Rows a second, at most."),
-        click.option("--seconds", type=click.FloatRange(1, 86_400), default=300, show_default=True, help="End after so long."),
-        click.option("--rows", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="End after so many rows."),
+        click.option(
+            "--per-second",
+            type=click.IntRange(1, 10_000),
+            default=200,
+            show_default=True,
+            help="Rows a second, at most.",
+        ),
+        click.option(
+            "--seconds", type=click.FloatRange(1, 86_400), default=300, show_default=True, help="End after so long."
+        ),
+        click.option(
+            "--rows", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="End after so many rows."
+        ),
         click.option("--earliest", is_flag=True, help="From the beginning of the topics instead of from now on."),
     ):
         command = option(command)

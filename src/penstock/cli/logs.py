@@ -16,7 +16,9 @@ from penstock.watch.status import plain
 @click.command(short_help="Show what Spark's driver has logged.")
 @click.argument("which", metavar="NAME|FILE")
 @click.option("--storage", help="Where the pipeline keeps its events (default: the nearest .penstock).")
-@click.option("-n", "--lines", "count", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many.")
+@click.option(
+    "-n", "--lines", "count", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many."
+)
 def command(which: str, storage: str | None, count: int) -> None:
     """Show the last lines that Spark's driver has logged for the pipeline with this NAME or FILE.
 

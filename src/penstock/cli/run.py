@@ -22,6 +22,7 @@ from penstock.watch.report import Report
 from penstock.watch.snapshot import snapshot
 from penstock.watch.state import StateLimit, default_limit
 from penstock.watch.terminal import Total, line, summary, table
+from penstock.watch.webhooks import posting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +105,8 @@ def _run(pipeline: Pipeline, spark: SparkSession, stopping: threading.Event, *, 
     storage = Storage.of(pipeline)
     ended = threading.Event()
     log = EventLog(f"{storage.url}/events")
-    with _screen(pipeline) as screen:
+    hooks = posting(pipeline.webhooks, pipeline.name, log.folder, say)
+    with hooks, _screen(pipeline) as screen:
         tables = [source.name for source in pipeline.sources if source.static]
         limit = StateLimit(pipeline.state_limit or default_limit())
         report = Report(log, say, limit, tables, pipeline.history_seconds)

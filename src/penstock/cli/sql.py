@@ -12,9 +12,7 @@ from penstock.engine.looking import Asked
 @click.argument("file")
 @click.argument("select")
 @_look.options
-def command(
-    file: str, select: str, earliest: bool, rows: int, seconds: float, per_second: int, as_json: bool
-) -> None:
+def command(file: str, select: str, earliest: bool, rows: int, seconds: float, per_second: int, as_json: bool) -> None:
     """Ask the sources and steps of the pipeline in FILE with one SELECT; a running aggregate is shown after each batch.
 
     Example: penstock sql trades.yaml "SELECT Type, count(*) AS n FROM trades GROUP BY Type"

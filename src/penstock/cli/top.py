@@ -73,7 +73,7 @@ class Screen:
 
         now = time.time()
         views = self.board.views(now)
-        parts: list[Any] = [table(views, now, self.chosen), Text("")]
+        parts: list[Any] = [table(views, self.chosen), Text("")]
         listed = rows(views)
         if listed:
             view, _ = listed[min(self.chosen, len(listed) - 1)]

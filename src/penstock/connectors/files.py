@@ -69,8 +69,12 @@ class FileSource(SourceOptions):
         return self
 
     def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
-        """The newest files first, or the oldest; a few in each batch, as rows cannot be counted before they are read."""
-        few = {} if self.bytes_per_trigger else {"files_per_trigger": min(_LOOK_FILES, self.files_per_trigger or _LOOK_FILES)}
+        """The newest files first, or the oldest; a few in each batch, as rows are not counted before they are read."""
+        few = (
+            {}
+            if self.bytes_per_trigger
+            else {"files_per_trigger": min(_LOOK_FILES, self.files_per_trigger or _LOOK_FILES)}
+        )
         return self.model_copy(update={"newest_first": start == "latest", **few})
 
     @property

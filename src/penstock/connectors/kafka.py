@@ -96,6 +96,9 @@ class KafkaSource(_Kafka, SourceOptions):
     records_per_trigger: int | None = Field(default=None, ge=1, description="Most records in one batch.")
     min_partitions: int | None = Field(default=None, ge=1, description="Read in at least this many Spark partitions.")
     headers: bool = Field(default=False, description="Add the records' headers.")
+    commit_to_group: str | None = Field(
+        default=None, min_length=1, description="A consumer group that is told after each batch what is processed."
+    )
     on_data_loss: Literal["fail", "skip"] = Field(
         default="fail", description="When records are gone before they were read: stop, or go on without them."
     )
@@ -135,10 +138,20 @@ class KafkaSource(_Kafka, SourceOptions):
             servers=self.servers, tls=self.tls, sasl=self.sasl, options=self.options, topic=self.topics[0]
         )
 
+    def processed(self) -> Callable[[Any], None] | None:
+        """Commits the end of each batch to `commit_to_group`, for the lag that other tools of Kafka show."""
+        if not self.commit_to_group:
+            return None
+        from penstock.connectors.kafka_groups import committing
+
+        return committing(self.client_settings, self.commit_to_group)
+
     def looked_at(self, start: str, batch_rows: int) -> Self:
         """From now or the beginning, in small batches; records that are gone are no reason to stop looking."""
         most = min(batch_rows, self.records_per_trigger or batch_rows)
-        return self.model_copy(update={"start": start, "records_per_trigger": most, "on_data_loss": "skip"})
+        return self.model_copy(
+            update={"start": start, "records_per_trigger": most, "on_data_loss": "skip", "commit_to_group": None}
+        )
 
     def columns(self, spark: SparkSession) -> StructType:
         """The columns that `read` gives, without the files of `tls`."""

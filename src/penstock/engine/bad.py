@@ -29,7 +29,9 @@ def bad_records(source: Source, raw: DataFrame) -> DataFrame:
         return found.where(F.col("reason").isNotNull())
     if CORRUPT not in raw.columns:
         raise CallError(f"source {source.name!r} decodes nothing, so it has no bad records; choose another source")
-    return raw.where(_is_corrupt(raw)).select(F.lit("not of the declared schema").alias("reason"), short(F.col(CORRUPT)).alias("record"))
+    return raw.where(_is_corrupt(raw)).select(
+        F.lit("not of the declared schema").alias("reason"), short(F.col(CORRUPT)).alias("record")
+    )
 
 
 def _parts(source: Source) -> list[Part]:

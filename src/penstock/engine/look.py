@@ -1,6 +1,6 @@
 """A look at what flows through a pipeline right now: a query of its own, without the pipeline's sinks.
 
-    sources ──► steps ──► [step or SELECT] ──► rows, at most so many a second, for so long
+sources ──► steps ──► [step or SELECT] ──► rows, at most so many a second, for so long
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +40,7 @@ class Asked:
     sql: str = ""
     start: Literal["latest", "earliest"] = "latest"
     bad: bool = False
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,7 @@ def resolve(wanted: Asked) -> Ready:
 
 
 @contextmanager
-def opened(
-    wanted: Asked, say: Callable[[str], None], enough: Callable[[], bool] = lambda: False
-) -> Iterator[Looked]:
+def opened(wanted: Asked, say: Callable[[str], None], enough: Callable[[], bool] = lambda: False) -> Iterator[Looked]:
     """The rows of what is wanted, in a Spark of their own that ends with them."""
     ready = resolve(wanted)
     prepared = prepare(ready.pipeline, say)

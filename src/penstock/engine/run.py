@@ -10,6 +10,7 @@ from penstock.engine.build import Read, build, from_connector, refused
 from penstock.engine.fan_out import FanOut, Tell, part
 from penstock.engine.late import counted
 from penstock.engine.ledger import Ledger
+from penstock.engine.listeners import attach
 from penstock.engine.reasons import condition, sentence
 from penstock.engine.static import keep_fresh
 from penstock.engine.storage import Storage
@@ -54,6 +55,7 @@ def start(
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
     write = write or to_targets(pipeline, place, tell)
+    attach(pipeline, spark, tell)
     queries: list[StreamingQuery] = []
     try:
         for sink in pipeline.sinks:

@@ -25,14 +25,26 @@ from penstock.page.tokens import Gate
 from penstock.watch.board import NAME, Board
 from penstock.watch.metrics import CONTENT_TYPE, prometheus
 
-_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain", ".svg": "image/svg+xml"}
+_KINDS = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".txt": "text/plain",
+    ".svg": "image/svg+xml",
+}
 _BEAT_SECONDS = 15.0
 _MOST_SQL = 20_000
 _COOKIE_SECONDS = 30 * 86_400
 
 
 def app(
-    storage: str, token: str, *, only: str = "", names: tuple[str, ...] = (), secure: bool = False, most_viewers: int = 64
+    storage: str,
+    token: str,
+    *,
+    only: str = "",
+    names: tuple[str, ...] = (),
+    secure: bool = False,
+    most_viewers: int = 64,
 ) -> Guard:
     """The page of a storage, or of one pipeline of it, for whoever has the token."""
     page = Page(Live(Board(storage, only), most_viewers), Explore(), Gate(token), secure)
@@ -168,7 +180,7 @@ class Page:
         return checked
 
     def _static(self, name: str) -> Any:
-        content = resources.files("penstock.page").joinpath("static", name).read_bytes()
+        content = resources.files("penstock.page").joinpath("static").joinpath(name).read_bytes()
         kind = f"{_KINDS[Path(name).suffix]}; charset=utf-8"
 
         async def file(_: Request) -> Response:

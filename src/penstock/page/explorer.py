@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import threading
-from typing import Any
+from typing import Any, Literal
 
 from penstock.engine.look import Limits
 from penstock.engine.looking import Asked, messages, opened
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _wanted(asked: dict[str, Any]) -> Asked:
     limits = Limits(**asked.get("limits", {}))
-    start = "earliest" if asked.get("start") == "earliest" else "latest"
+    start: Literal["latest", "earliest"] = "earliest" if asked.get("start") == "earliest" else "latest"
     return Asked(asked["file"], asked.get("step") or None, asked.get("sql", ""), start, bool(asked.get("bad")), limits)
 
 

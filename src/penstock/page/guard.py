@@ -6,15 +6,15 @@ rebinding), what it says about where the request comes from must be this page, a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BODY_BYTES = 65_536
@@ -35,7 +35,7 @@ HEADERS = (
 )
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     def __init__(self, status: int, says: str) -> None:
         self.status, self.says = status, says
 
@@ -60,20 +60,20 @@ class Guard:
         try:
             self._check(scope)
             await self.inner(scope, _counted(receive), _with_headers(send))
-        except _Refused as refused:
+        except _RefusedError as refused:
             await _answer(_with_headers(send), refused.status, refused.says)
 
     def _check(self, scope: Scope) -> None:
         headers = _Headers(scope["headers"])
         if scope["method"] not in _METHODS:
-            raise _Refused(405, "use GET or POST")
+            raise _RefusedError(405, "use GET or POST")
         if not scope["path"].startswith("/") or "\x00" in scope["path"]:
-            raise _Refused(400, "ask for a path of this page")
+            raise _RefusedError(400, "ask for a path of this page")
         hosts = headers.all(b"host")
         if len(hosts) != 1:
-            raise _Refused(400, "a request names one host")
+            raise _RefusedError(400, "a request names one host")
         if hosts[0] not in self._hosts(scope):
-            raise _Refused(403, "this page has another name; open it by the address that penstock printed")
+            raise _RefusedError(403, "this page has another name; open it by the address that penstock printed")
         self._check_origin(scope, headers)
         self._check_body(headers)
 
@@ -81,18 +81,18 @@ class Guard:
         scheme = "https" if self.secure else "http"
         ours = {f"{scheme}://{host}" for host in self._hosts(scope)}
         if any(origin not in ours for origin in headers.all(b"origin")):
-            raise _Refused(403, "only this page itself may ask")
+            raise _RefusedError(403, "only this page itself may ask")
         site = headers.first(b"sec-fetch-site")
         opened = scope["method"] == "GET" and scope["path"] == "/" and headers.first(b"sec-fetch-mode") == "navigate"
         if site in ("cross-site", "same-site") and not opened:
-            raise _Refused(403, "only this page itself may ask")
+            raise _RefusedError(403, "only this page itself may ask")
 
     def _check_body(self, headers: _Headers) -> None:
         if headers.first(b"content-encoding") not in ("", "identity"):
-            raise _Refused(415, "send the body as it is")
+            raise _RefusedError(415, "send the body as it is")
         length = headers.first(b"content-length")
         if length and (not length.isdigit() or int(length) > MOST_BODY_BYTES):
-            raise _Refused(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
+            raise _RefusedError(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
 
     def _hosts(self, scope: Scope) -> set[str]:
         port = (scope.get("server") or ("", 0))[1]
@@ -113,7 +113,7 @@ class _Headers:
 def _counted(receive: Receive) -> Receive:
     taken = 0
 
-    async def receiving() -> dict[str, Any]:
+    async def receiving() -> MutableMapping[str, Any]:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
@@ -126,7 +126,7 @@ def _counted(receive: Receive) -> Receive:
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: dict[str, Any]) -> None:
+    async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             own = [pair for pair in message.get("headers", []) if pair[0].lower() not in dict(HEADERS)]
             message = {**message, "headers": [*own, *HEADERS]}

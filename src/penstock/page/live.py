@@ -130,7 +130,9 @@ class Live:
         changes, times, before = self._marks.get(name, (0, {}, b""))
         if watch.changes != changes:
             points = {
-                query.sink: [point.as_list() for point in watch.series(query.sink) if point.at > times.get(query.sink, 0)]
+                query.sink: [
+                    point.as_list() for point in watch.series(query.sink) if point.at > times.get(query.sink, 0)
+                ]
                 for query in view.queries
             }
             if any(points.values()):

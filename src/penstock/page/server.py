@@ -149,6 +149,8 @@ def _listen(where: Where) -> socket.socket:
         listener.bind((where.host, where.port))
     except OSError as error:
         listener.close()
-        raise CallError(f"port {where.port} of {where.host} cannot be used: {error.strerror}; give another --port") from error
+        raise CallError(
+            f"port {where.port} of {where.host} cannot be used: {error.strerror}; give another --port"
+        ) from error
     listener.listen(128)
     return listener

@@ -50,7 +50,9 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _sink(sink: Sink) -> dict[str, Any]:
-    targets = [{"name": each.name, "kind": each.connector.kind, "promise": each.connector.promise} for each in sink.targets]
+    targets = [
+        {"name": each.name, "kind": each.connector.kind, "promise": each.connector.promise} for each in sink.targets
+    ]
     return {
         "name": sink.name,
         "role": "sink",

@@ -46,8 +46,8 @@ def rows_behind(source: Mapping[str, Any]) -> Partitions | None:
 class TimeBehind:
     """When each partition had how much, from the reports so far.
 
-        latest     100 ──── 200 ──── 300        a query that has read 150 at 10:03 is where
-        at         10:01    10:02    10:03      the topic was at 10:01:30: 90 seconds behind
+    latest     100 ──── 200 ──── 300        a query that has read 150 at 10:03 is where
+    at         10:01    10:02    10:03      the topic was at 10:01:30: 90 seconds behind
     """
 
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)

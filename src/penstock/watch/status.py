@@ -34,7 +34,8 @@ def _query(query: QueryView) -> Iterator[str]:
     else:
         rate = "idle" if query.idle else f"{query.input_per_second:,.0f} rows/s in"
         rate += "" if query.idle else f", {query.processed_per_second:,.0f} processed"
-        yield f"{query.sink}: batch {query.batch} at {clock(query.at)}, {query.rows_in:,} rows, {rate}, {query.seconds:.2f} s"
+        batch = f"batch {query.batch} at {clock(query.at)}"
+        yield f"{query.sink}: {batch}, {query.rows_in:,} rows, {rate}, {query.seconds:.2f} s"
         if query.behind:
             yield f"  behind: {query.rows_behind:,} rows" + _in_time(query) + _worst(query)
         if query.watermark:
@@ -55,7 +56,7 @@ def _query(query: QueryView) -> Iterator[str]:
         yield f"  promise: {query.promise}"
 
 
-def table(views: Iterable[PipelineView], now: float, chosen: int = -1) -> Table:
+def table(views: Iterable[PipelineView], chosen: int = -1) -> Table:
     """Every query of every pipeline in a row."""
     from rich.table import Table
     from rich.text import Text
@@ -66,7 +67,10 @@ def table(views: Iterable[PipelineView], now: float, chosen: int = -1) -> Table:
     for number, (view, query) in enumerate(rows(views)):
         style = "reverse" if number == chosen else ""
         state = Text(view.state if not query or not query.idle else "idle", style=_COLOURS.get(view.state, ""))
-        drawn.add_row(*([view.name, query.sink, state, *_numbers(query)] if query else [view.name, "-", state]), style=style)
+        if query is None:
+            drawn.add_row(view.name, "-", state, style=style)
+        else:
+            drawn.add_row(view.name, query.sink, state, *_numbers(query), style=style)
     return drawn
 
 

@@ -58,7 +58,7 @@ class QueryView:
         """The same at a later moment: what has not reported for a while does nothing now."""
         if not self.at or now - self.at <= max(IDLE_SECONDS, 3 * self.seconds):
             return self
-        still = {name: 0.0 for name in self.input_per_second_by_source}
+        still = dict.fromkeys(self.input_per_second_by_source, 0.0)
         out = None if self.output_per_second is None else 0.0
         return replace(
             self,

@@ -93,7 +93,12 @@ def test_what_is_refused_is_said_with_what_to_do(pipeline):
 
 
 def test_what_is_looked_at_is_a_step_a_source_a_sinks_rows_or_the_first_sinks(pipeline):
-    assert [chosen(pipeline, name) for name in (None, "out", "sells", "trades")] == ["sells", "sells", "sells", "trades"]
+    assert [chosen(pipeline, name) for name in (None, "out", "sells", "trades")] == [
+        "sells",
+        "sells",
+        "sells",
+        "trades",
+    ]
     with pytest.raises(CallError, match=r"has no source, step or sink 'sels'; did you mean 'sells'\?"):
         chosen(pipeline, "sels")
 

@@ -53,7 +53,12 @@ def test_s3_no_host_two_hosts_and_absolute_addresses_are_refused(site: Site):
     assert raw(site.port, b"GET / HTTP/1.1\r\n\r\n").status == 400
     assert raw(site.port, f"GET / HTTP/1.1\r\n{ours}{ours}\r\n".encode()).status == 400
     assert raw(site.port, f"GET http://evil.com/ HTTP/1.1\r\n{ours}\r\n".encode()).status == 400
-    assert raw(site.port, f"GET / HTTP/1.1\r\n{ours}X-Forwarded-Host: evil.com\r\nConnection: close\r\n\r\n".encode()).status == 200
+    assert (
+        raw(
+            site.port, f"GET / HTTP/1.1\r\n{ours}X-Forwarded-Host: evil.com\r\nConnection: close\r\n\r\n".encode()
+        ).status
+        == 200
+    )
 
 
 EXPLORE = {"pipeline": "trades", "sql": "SELECT 1"}
@@ -142,7 +147,12 @@ def test_s5_a_token_file_that_others_could_have_written_or_read_is_refused(tmp_p
 
 
 def test_s6_s7_every_answer_forbids_what_a_page_like_this_does_not_need(site: Site):
-    for answer in (request(site.port, "/"), site.get("/metrics"), request(site.port, "/nowhere"), request(site.port, "/", host="x")):
+    for answer in (
+        request(site.port, "/"),
+        site.get("/metrics"),
+        request(site.port, "/nowhere"),
+        request(site.port, "/", host="x"),
+    ):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
@@ -162,7 +172,15 @@ def test_s6_the_page_is_built_without_html_from_values_and_loads_nothing_from_ou
         if file.name.startswith("uplot"):
             continue
         text = file.read_text(encoding="utf-8")
-        for risky in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "javascript:", "style="):
+        for risky in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "javascript:",
+            "style=",
+        ):
             assert risky not in text, f"{file.name} has {risky}"
         assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), file.name
 
@@ -222,7 +240,8 @@ def test_s10_bodies_and_headers_have_bounds(site: Site):
     assert request(site.port, "/login", "POST", b"x", content_length="1000000000").status == 413
     assert request(site.port, "/login", "POST", b"x", content_encoding="gzip").status == 415
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(big), big)
-    head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nTransfer-Encoding: chunked\r\n"
+    head += "Content-Type: application/json\r\n\r\n"
     assert raw(site.port, head.encode() + chunked).status == 413
     assert request(site.port, "/", x_long="a" * 1_000_000).status in (400, 431)
     assert request(site.port, "/" + "a" * 100_000).status in (400, 404, 414)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.watch.reports import event, progress, write_log
 
@@ -62,3 +64,20 @@ def test_the_docs_name_every_metric_and_no_other():
     named = set(re.findall(r"`(penstock_[a-z_]+)`", (ROOT / "docs" / "watching.md").read_text()))
 
     assert named == {metric.name for metric in METRICS}
+
+
+def test_the_dashboard_and_the_alerts_ask_only_for_metrics_and_labels_that_exist():
+    dashboard = (ROOT / "docs" / "monitoring" / "grafana-dashboard.json").read_text()
+    alerts = (ROOT / "docs" / "monitoring" / "alerts.yaml").read_text()
+    labels = {metric.name: set(metric.labels) for metric in METRICS}
+    queries = [target["expr"] for panel in json.loads(dashboard)["panels"] for target in panel["targets"]]
+    queries += [rule["expr"] for group in yaml.safe_load(alerts)["groups"] for rule in group["rules"]]
+
+    assert len(queries) > 15
+    for query in queries:
+        found = re.findall(r"(penstock_\w+)(?:\{([^}]*)\})?", query)
+        assert found, query
+        for name, selected in found:
+            assert name in labels, query
+            assert set(re.findall(r"(\w+)\s*=", selected)) <= labels[name], query
+    assert set(re.findall(r"penstock_\w+", dashboard + alerts)) <= set(labels)
