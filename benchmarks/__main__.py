@@ -44,10 +44,16 @@ class Runs:
 
 def main() -> None:
     """Every benchmark."""
-    failures = [*check_is_instant(), *tests_are_quick(), *catch_up()]
+    failures = [*check_is_instant(), *tests_are_quick(), *page_is_light(), *catch_up()]
     for failure in failures:
         print(f"MISSED {failure}")
     sys.exit(bool(failures))
+
+
+def page_is_light() -> list[str]:
+    """The page beside a pipeline, with many viewers, and Explore."""
+    done = subprocess.run([sys.executable, "-m", "benchmarks.page"], check=False)
+    return ["the page beside a pipeline"] if done.returncode else []
 
 
 def check_is_instant() -> list[str]:

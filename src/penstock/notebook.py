@@ -38,13 +38,14 @@ def display(
     y: str | None = None,
     rows: int = 100_000,
     seconds: float = 3600.0,
+    updates: int = 0,
 ) -> Seen:
     """Show a stream, or a source or step of a pipeline, under this cell as rows arrive.
 
-    It ends when the cell is interrupted, or after so many rows or seconds; its query ends with it. What was seen last
-    is returned. `y` is a column, or left out for the count of rows.
+    It ends when the cell is interrupted, or after so many rows, seconds or updates; its query ends with it. What was
+    seen last is returned. `y` is a column, or left out for the count of rows.
     """
-    limits = Limits(rows=rows, seconds=seconds, per_second=1000)
+    limits = Limits(rows=rows, seconds=seconds, per_second=1000, updates=updates)
     view = View(chart, x, y)
     handle = _handle()
     looking = _looking(what, step, limits)
@@ -128,7 +129,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 def _sql_magic(shell: Any) -> Callable[[str, str], Seen | None]:
     def sql(line: str, cell: str) -> Seen | None:
-        """%%sql [table|bar|line] [x=COLUMN] [y=COLUMN] [rows=N] [seconds=N]"""
+        """%%sql [table|bar|line] [x=COLUMN] [y=COLUMN] [rows=N] [seconds=N] [updates=N]"""
         told = _told(line)
         rows = _session(shell).sql(cell.strip().rstrip(";"))
         if not rows.isStreaming:
@@ -154,10 +155,12 @@ def _told(line: str) -> dict[str, Any]:
             told["chart"] = key
         elif equals and key in ("x", "y"):
             told[key] = value
-        elif equals and key in ("rows", "seconds") and value.isdigit():
+        elif equals and key in ("rows", "seconds", "updates") and value.isdigit():
             told[key] = int(value)
         else:
-            raise CallError(f"%%sql does not know {word!r}; write table, bar or line, x=, y=, rows= or seconds=")
+            raise CallError(
+                f"%%sql does not know {word!r}; write table, bar or line, x=, y=, rows=, seconds= or updates="
+            )
     return told
 
 

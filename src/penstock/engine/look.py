@@ -45,6 +45,8 @@ class Limits:
     per_second: int = 200
     batch_rows: int = 10_000
     """Records that one batch reads of a source that can be told so."""
+    updates: int = 0
+    """Batches with something to show; 0 for no limit."""
 
 
 @dataclass(frozen=True)
@@ -173,13 +175,14 @@ class _Window:
     replaces: bool = False
     why: str = ""
     _shown: int = 0
+    _updates: int = 0
     _began: float = field(default_factory=time.monotonic)
     _waiting: queue.Queue[Shown] = field(default_factory=lambda: queue.Queue(_WAITING))
     _closed: threading.Event = field(default_factory=threading.Event)
 
     def take(self, rows: DataFrame, number: int) -> None:
         """What `foreachBatch` calls."""
-        if self._closed.is_set():
+        if self._closed.is_set() or self._has_updates():
             return
         most = self._most()
         # Not persisted: Spark cannot sort a kept result of complete mode. One row more tells that there are more.
@@ -188,6 +191,7 @@ class _Window:
         found = found[:most]
         if not found and not left_out and not self.replaces:
             return
+        self._updates += 1
         self._shown += 0 if self.replaces else len(found)
         shown = Shown(number, [[plain_value(value) for value in row] for row in found], self.replaces, left_out)
         try:
@@ -220,7 +224,16 @@ class _Window:
 
     def is_full(self) -> bool:
         """Whether there is nothing more to show."""
-        return not self.replaces and self._shown >= self.limits.rows and self._waiting.empty()
+        enough = self._has_updates() or (not self.replaces and self._shown >= self.limits.rows)
+        return enough and self._waiting.empty()
+
+    def _has_updates(self) -> bool:
+        return 0 < self.limits.updates <= self._updates
+
+    def all_shown(self) -> str:
+        """Why there is nothing more to show."""
+        counted, what = (self.limits.updates, "update") if self._has_updates() else (self.limits.rows, "row")
+        return f"{counted:,} {what} was shown" if counted == 1 else f"{counted:,} {what}s were shown"
 
     def is_over(self) -> bool:
         """Whether the time is over."""
@@ -240,7 +253,7 @@ def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]
         if enough():
             window.why = "stopped"
         elif window.is_full():
-            window.why = f"{window.limits.rows:,} rows were shown"
+            window.why = window.all_shown()
         elif window.is_over():
             window.why = f"{window.limits.seconds:,.0f} seconds are over"
         elif not query.isActive:

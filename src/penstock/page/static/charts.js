@@ -11,6 +11,16 @@ function axes(labels) {
   return [bottom, { ...line, size: 60 }];
 }
 
+function fromZero(_, low, high) {
+  return [Math.min(0, low ?? 0), Math.max(high ?? 0, 1) * 1.05];
+}
+
+// A single batch is a minute around it, not years.
+const TIME = {
+  x: { range: (_, low, high) => (high - low < 60 ? [(low + high) / 2 - 30, (low + high) / 2 + 30] : [low, high]) },
+  y: { range: fromZero },
+};
+
 function options(place, series, more = {}) {
   return {
     width: Math.max(200, place.clientWidth), height: Math.max(110, place.clientHeight - 40),
@@ -37,7 +47,9 @@ export function timeChart(place, lines, stacked = false) {
       const last = points[points.length - 1];
       const said = last ? lines.map((line) => `${line.name} ${line.of(last) ?? "unknown"}`).join(", ") : "no batch yet";
       place.setAttribute("aria-label", `${place.dataset.name}: ${said}`);
-      if (!plot) plot = new uPlot(options(place, order.map((at) => drawn[at])), data(points), place);
+      // A line needs two points; a single one is shown as what it is.
+      drawn.forEach((line) => { line.points = { show: points.length < 3 }; });
+      if (!plot) plot = new uPlot(options(place, order.map((at) => drawn[at]), { plot: { scales: TIME } }), data(points), place);
       else plot.setData(data(points));
     },
     resize() { if (plot) plot.setSize({ width: Math.max(200, place.clientWidth), height: Math.max(110, place.clientHeight - 40) }); },
@@ -59,7 +71,7 @@ export function valueChart(place, kind) {
       const bars = kind === "bar" ? { paths: uPlot.paths.bars({ size: [0.7, 60] }), fill: COLOURS[0] + "99" } : {};
       const series = [{ label, stroke: COLOURS[0], width: 1.5, ...bars }];
       const range = (_, low, high) => [Math.min(-0.5, low), Math.max(high + 0.5, 0.5)];
-      plot = new uPlot(options(place, series, { labels: () => labels, plot: { scales: { x: { time: false, range } } } }), data, place);
+      plot = new uPlot(options(place, series, { labels: () => labels, plot: { scales: { x: { time: false, range }, y: { range: fromZero } } } }), data, place);
     },
     end() { if (plot) plot.destroy(); plot = null; place.replaceChildren(); },
   };
