@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from penstock.page.explore import BusyError, Explore
 from penstock.page.guard import Guard
-from penstock.page.live import Live, TooManyError, message
+from penstock.page.live import Live, message
 from penstock.page.tokens import Gate
 from penstock.watch.board import NAME, Board
 from penstock.watch.metrics import CONTENT_TYPE, prometheus
@@ -108,14 +108,12 @@ class Page:
         name = request.query_params.get("pipeline", "")
         if name and not NAME.fullmatch(name):
             return _refused(404, "there is no such pipeline")
-        viewing = self.live.viewing(name)
-        try:
-            viewer = await viewing.__aenter__()
-        except TooManyError:
+        if self.live.is_full:
             return _refused(503, "there are too many viewers; close one of the pages")
 
         async def messages() -> AsyncIterator[bytes]:
-            try:
+            # Entered here: whoever leaves before the first byte never was a viewer.
+            async with self.live.viewing(name) as viewer:
                 while True:
                     try:
                         each = await asyncio.wait_for(viewer.waiting.get(), _BEAT_SECONDS)
@@ -124,8 +122,6 @@ class Page:
                     if each is None:
                         return
                     yield each
-            finally:
-                await viewing.__aexit__(None, None, None)
 
         return StreamingResponse(messages(), media_type="text/event-stream")
 

@@ -74,7 +74,7 @@ class Live:
     @asynccontextmanager
     async def viewing(self, pipeline: str) -> AsyncIterator[Viewer]:
         """A viewer who gets everything there is at first, and then what is new."""
-        if len(self._viewers) >= self.most_viewers:
+        if self.is_full:
             raise TooManyError
         viewer = Viewer(pipeline)
         async with self._lock:
@@ -85,6 +85,11 @@ class Live:
             yield viewer
         finally:
             self._viewers.discard(viewer)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many viewers as we serve."""
+        return len(self._viewers) >= self.most_viewers
 
     async def views(self) -> list[PipelineView]:
         """Every pipeline now; read again if the last reading is not of just now."""

@@ -43,7 +43,10 @@ export function pipeline(main, name) {
 function take(state, points) {
   for (const [sink, rows] of Object.entries(points)) {
     const made = rows.map((row) => Object.fromEntries(row.map((value, at) => [state.names[at], value])));
-    state.points[sink] = [...(state.points[sink] ?? []), ...made].slice(-2000);
+    const before = state.points[sink] ?? [];
+    const last = before.at(-1)?.at ?? 0;
+    // Who joins gets everything there is, and may hear of the newest once more.
+    state.points[sink] = [...before, ...made.filter((point) => point.at > last)].slice(-2000);
   }
 }
 
