@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.services.command import produce, started, until
+from tests.services.command import produce, started
 from tests.services.conftest import broker, kafka, topic  # noqa: F401  the same fixtures here
 
 from penstock.page import served
@@ -20,6 +21,11 @@ from penstock.page import served
 SHOTS = Path(__file__).parents[2] / "artifacts" / "page"
 PIPELINE = """
 name: trades
+spark:
+  # Small and quick to start: a browser and two brokers may share the machine with it.
+  spark.sql.shuffle.partitions: 1
+  spark.driver.memory: 1g
+  spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m
 sources:
   trades:
     kafka: {{servers: "{broker}", topics: [{topic}], start: earliest}}
@@ -36,6 +42,14 @@ sinks:
   board: {{from: totals, memory: {{}}, mode: complete}}
 """
 EVIL = "<img src=x onerror=alert(1)>"
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition: several Sparks start here, and on a busy machine each takes its time."""
+    deadline = time.monotonic() + 400
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
 
 
 def trade(kind: str, amount: int, minute: int = 0) -> bytes:
@@ -72,7 +86,7 @@ def live(broker: str, live_topic: str, tmp_path_factory: pytest.TempPathFactory)
     (folder / "trades.yaml").write_text(PIPELINE.format(broker=broker, topic=live_topic))
     produce(broker, live_topic, [trade("BUY", 5), trade(EVIL, 7), b"{oops " + EVIL.encode()])
     with started("run", "trades.yaml", folder=folder) as running, served(str(folder / ".penstock")) as page:
-        until(
+        wait_until(
             lambda: running.process.poll() is not None or len(re.findall("batch 0", running.said)) == 2, "two batches"
         )
         assert running.process.poll() is None, running.said
@@ -109,7 +123,10 @@ class Tab:
 
     def wait(self, expression: str) -> None:
         """Until a condition of the page holds; asked from outside, as the page's policy forbids it to evaluate text."""
-        until(lambda: bool(self.page.evaluate(expression)), expression)
+        try:
+            wait_until(lambda: bool(self.page.evaluate(expression)), expression)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the page says: {self.text('main')[:2000]}") from error
 
 
 @pytest.fixture
@@ -118,7 +135,7 @@ def tab(live: Live, browser: Browser, request: pytest.FixtureRequest) -> Iterato
     more = getattr(request, "param", {})
     context = browser.new_context(**{"color_scheme": "light", **more})
     made = Tab(context.new_page())
-    made.page.set_default_timeout(60_000)
+    made.page.set_default_timeout(200_000)
     made.page.on("request", lambda asked: made.asked.append(asked.url))
     made.page.on("console", lambda said: made.complaints.append(said.text) if said.type == "error" else None)
     made.page.on("pageerror", lambda error: made.complaints.append(str(error)))

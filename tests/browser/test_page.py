@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.browser.conftest import EVIL, Live, Tab, explorers, trade
-from tests.services.command import until
+from tests.browser.conftest import EVIL, Live, Tab, explorers, trade, wait_until
 
 
 def test_the_overview_has_the_pipeline_and_the_address_no_longer_has_the_token(live: Live, tab: Tab):
@@ -131,7 +130,7 @@ def test_rows_arrive_in_explore_as_text_and_as_bars_are_paused_and_stopped(live:
 
     tab.page.click("#stop")
     tab.wait("document.querySelector('#status').innerText.startsWith('Stopped')")
-    until(lambda: explorers() == [], "the look's process to end")
+    wait_until(lambda: explorers() == [], "the look's process to end")
 
 
 def test_a_select_updates_in_place_and_ends_when_the_page_goes_away(live: Live, tab: Tab):
@@ -156,7 +155,7 @@ def test_a_select_updates_in_place_and_ends_when_the_page_goes_away(live: Live, 
     tab.shot("explore-sql")
     assert len(explorers()) == 1
     tab.page.close()
-    until(lambda: explorers() == [], "the look's process to end")
+    wait_until(lambda: explorers() == [], "the look's process to end")
 
 
 def test_bad_records_are_seen_with_their_reasons(live: Live, tab: Tab):
@@ -189,4 +188,4 @@ def test_anything_but_a_select_over_the_streams_is_refused(live: Live, tab: Tab,
     tab.page.wait_for_selector("#status.wrong")
     assert says in tab.text("#status")
     assert "root:" not in tab.text("main")
-    until(lambda: explorers() == [], "the look's process to end")
+    wait_until(lambda: explorers() == [], "the look's process to end")
