@@ -14,7 +14,7 @@ setup: .venv/.java .venv/.jars ## set everything up: Java, a virtual environment
 demo: setup       ## a real broker, made-up trades, a pipeline that is killed and goes on; ends by itself
 	@$(BIN)/python examples/demo.py
 
-test: setup .venv/.postgresql ## every test, with a real Kafka broker and a real PostgreSQL
+test: setup .venv/.postgresql .venv/.chromium ## every test, with real brokers, stores and a browser
 	@$(BIN)/python -m pytest -q tests
 
 soak: setup       ## a hundred times SIGKILL and a million records; about an hour
@@ -52,6 +52,13 @@ clean:            ## remove the virtual environment and what runs have left here
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "installing PostgreSQL"; apt-get update -q && apt-get install -y -q --no-install-recommends postgresql; \
 	  else echo "the tests need PostgreSQL: install the package postgresql and run make again" >&2; exit 1; fi; fi
+	@touch $@
+
+.venv/.chromium: .venv/.installed
+	@if ! command -v chromium >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing Chromium"; apt-get update -q && apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core; \
+	  else echo "the tests of the page need Chromium: install chromium and run make again" >&2; exit 1; fi; fi
 	@touch $@
 
 .venv/.locked: requirements.lock

@@ -53,6 +53,7 @@ def main() -> None:
         "targets": targets.main,
         "lookup": scan_against_lookup,
         "restart": restart.main,
+        "page": page_is_light,
     }
     unknown = set(sys.argv[1:]) - set(known)
     if unknown:
@@ -61,6 +62,12 @@ def main() -> None:
     for failure in failures:
         print(f"MISSED {failure}")
     sys.exit(bool(failures))
+
+
+def page_is_light() -> list[str]:
+    """The page beside a pipeline, with many viewers, and Explore."""
+    done = subprocess.run([sys.executable, "-m", "benchmarks.page"], check=False)
+    return ["the page beside a pipeline"] if done.returncode else []
 
 
 def check_is_instant() -> list[str]:

@@ -170,6 +170,14 @@ class Restart:
     healthy_seconds: float = 300.0
     stalled_seconds: float = 600.0
     stalled_times: float = 10.0
+class Webhook:
+    """An address that events are posted to."""
+
+    url: str
+    at: Location
+    events: tuple[str, ...] = ()
+    """Which events; empty for every failure and restart."""
+    body: Literal["event", "slack", "rows"] = "event"
 
 
 @dataclass(frozen=True)
@@ -188,6 +196,11 @@ class Pipeline:
     """How many bytes of state one query may have before we say so; 0 for half of the memory."""
     tests: tuple[Mapping[str, Any], ...] = ()
     restart: Restart = Restart()
+    history_seconds: float = 7 * 86_400.0
+    """How long events are kept."""
+    listeners: tuple[str, ...] = ()
+    """Classes of the user, as `module:Class`, that Spark tells about every query of the pipeline."""
+    webhooks: tuple[Webhook, ...] = ()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
 
     def where(self, node: Node, *keys: str | int) -> Location:

@@ -163,6 +163,13 @@ class SourceOptions(_Connector):
     def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:  # noqa: ARG002
         """What a batch did not get of its range because it is gone."""
         return []
+    def processed(self) -> Callable[[Any], None] | None:
+        """What is to be told the position of this source after each batch, as Spark reports it; None for nobody."""
+        return None
+
+    def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
+        """The same for a look: from now (`latest`) or the beginning (`earliest`), at most so many rows a batch."""
+        return self
 
     def read(self, spark: SparkSession) -> DataFrame:
         """A streaming DataFrame."""

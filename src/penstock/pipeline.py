@@ -51,18 +51,14 @@ class Pipeline:
     """Sources, steps and sinks, added one after the other in any order."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        storage: str = "",
-        spark: Mapping[str, Any] | None = None,
-        restart: Mapping[str, Any] | None = None,
+        self, name: str, *, storage: str = "", spark: Mapping[str, Any] | None = None, **settings: Any
     ) -> None:
+        """`settings` are the other keys of a file: `history="2 days"`, `listeners=["module:Class"]` ..."""
         self._file = sys._getframe(1).f_code.co_filename
         self._places: dict[model.Keys, model.Location] = {(): self._here()}
         self._values: dict[str, Any] = {"name": name, "sources": {}, "steps": {}, "sinks": {}}
-        settings = {"storage": storage, "spark": dict(spark or {}), "restart": dict(restart or {})}
-        self._values |= {key: value for key, value in settings.items() if value}
+        self._values |= {key: value for key, value in (("storage", storage), ("spark", dict(spark or {}))) if value}
+        self._values |= settings
         self._loaded: model.Pipeline | None = None
 
     @classmethod

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +16,10 @@ from penstock.supervise.child import Child
 from penstock.supervise.orders import Orders
 
 if TYPE_CHECKING:
+    from penstock.engine.storage import Storage
     from penstock.model import Pipeline
     from penstock.supervise.lease import Lease
-    from penstock.supervise.loop import End
+    from penstock.supervise.loop import End, State
     from penstock.watch.events import EventLog
 
 
@@ -34,8 +36,11 @@ if TYPE_CHECKING:
 @click.option("--new-checkpoint", is_flag=True, help="Begin anew although earlier batches are on record.")
 @click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /health and /ready here, on loopback.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Serve them on this address instead.")
+@click.option(
+    "--page-port", type=click.IntRange(0, 65535), help="Serve the live page and /metrics here, on loopback; 0: any."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show Spark's own log, and tracebacks.")
-def command(health_port: int | None, health_host: str, **asked: Any) -> None:
+def command(health_port: int | None, health_host: str, page_port: int | None, **asked: Any) -> None:
     """Run the pipeline in FILE (or a folder with one) and keep it running; Ctrl-C drains it.
 
     A restart continues from the checkpoint, in the pipeline's storage.
@@ -47,7 +52,7 @@ def command(health_port: int | None, health_host: str, **asked: Any) -> None:
     first = Child(orders)
     talk = Talk()
     try:
-        end = _supervise(orders, first, talk, (health_host, health_port) if health_port else None)
+        end = _supervise(orders, first, talk, _Doors((health_host, health_port) if health_port else None, page_port))
     except Exception:
         if orders.verbose:
             import traceback
@@ -82,7 +87,35 @@ def checked(file: str, master: str | None, say: Callable[[str], None]) -> Pipeli
     return pipeline
 
 
-def _supervise(orders: Orders, first: Child, talk: Talk, health: tuple[str, int] | None) -> End:
+@dataclass(frozen=True)
+class _Doors:
+    """Where a supervisor can be asked how it is."""
+
+    health: tuple[str, int] | None
+    page: int | None
+
+    @contextmanager
+    def open(self, state: State, pipeline: Pipeline, storage: Storage, talk: Talk) -> Iterator[None]:
+        """Until the block ends; what nobody asked for is not even imported."""
+        with ExitStack() as stack:
+            if self.health is not None:
+                from penstock.supervise.health import serving
+
+                stack.enter_context(serving(state, *self.health))
+            if self.page is not None:
+                from penstock.page import served
+                from penstock.page.server import Where
+
+                page = stack.enter_context(served(storage.root, Where(port=self.page), only=pipeline.name))
+                talk.say(f"page: {page.link}")
+            if pipeline.webhooks:
+                from penstock.watch.webhooks import posting
+
+                stack.enter_context(posting(pipeline.webhooks, pipeline.name, f"{storage.url}/events", talk.say))
+            yield
+
+
+def _supervise(orders: Orders, first: Child, talk: Talk, doors: _Doors) -> End:
     pipeline = checked(orders.file, orders.master, talk.say)
     from penstock.cli._screen import screen
     from penstock.engine.storage import Storage
@@ -109,7 +142,7 @@ def _supervise(orders: Orders, first: Child, talk: Talk, health: tuple[str, int]
                 drain_seconds=orders.drain_seconds,
             )
             _obey_signals(supervisor.ask_to_stop)
-            with _health(state, health):
+            with doors.open(state, pipeline, storage, talk):
                 end = supervisor.run(first)
         shown.say_totals()
     finally:
@@ -152,13 +185,3 @@ def _obey_signals(ask: Callable[[str], None]) -> None:
         signal.signal(number, lambda number, _: ask(signal.Signals(number).name))
     # The terminal is gone, the pipeline stays: whoever wants it to end says so.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-
-def _health(state: Any, where: tuple[str, int] | None) -> Any:
-    from contextlib import nullcontext
-
-    if where is None:
-        return nullcontext()
-    from penstock.supervise.health import serving
-
-    return serving(state, *where)

@@ -28,6 +28,7 @@ _MILLISECONDS = {
 
 #: The column that Spark fills with a record that it cannot parse.
 CORRUPT = "_corrupt_record"
+_LOOK_FILES = 10
 
 
 class FileSource(SourceOptions):
@@ -66,6 +67,15 @@ class FileSource(SourceOptions):
         if self.files_per_trigger and self.bytes_per_trigger:
             raise ValueError("a batch has one limit; keep 'files_per_trigger' or 'bytes_per_trigger'")
         return self
+
+    def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
+        """The newest files first, or the oldest; a few in each batch, as rows are not counted before they are read."""
+        few = (
+            {}
+            if self.bytes_per_trigger
+            else {"files_per_trigger": min(_LOOK_FILES, self.files_per_trigger or _LOOK_FILES)}
+        )
+        return self.model_copy(update={"newest_first": start == "latest", **few})
 
     @property
     def jar_groups(self) -> tuple[str, ...]:

@@ -100,6 +100,9 @@ class KafkaSource(_Kafka, SourceOptions):
         default="fail",
         description="When records are gone before they were read: stop, or go on at the next or the first there is.",
     )
+    commit_to_group: str | None = Field(
+        default=None, min_length=1, description="A consumer group that is told after each batch what is processed."
+    )
 
     _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
 
@@ -134,6 +137,21 @@ class KafkaSource(_Kafka, SourceOptions):
             raise ValueError(f"it reads {len(self.topics)} topics by name, and a feed writes into one")
         return KafkaSink.model_construct(
             servers=self.servers, tls=self.tls, sasl=self.sasl, options=self.options, topic=self.topics[0]
+        )
+
+    def processed(self) -> Callable[[Any], None] | None:
+        """Commits the end of each batch to `commit_to_group`, for the lag that other tools of Kafka show."""
+        if not self.commit_to_group:
+            return None
+        from penstock.connectors.kafka_groups import committing
+
+        return committing(self.client_settings, self.commit_to_group)
+
+    def looked_at(self, start: str, batch_rows: int) -> Self:
+        """From now or the beginning, in small batches; records that are gone are no reason to stop looking."""
+        most = min(batch_rows, self.records_per_trigger or batch_rows)
+        return self.model_copy(
+            update={"start": start, "records_per_trigger": most, "on_data_loss": "skip", "commit_to_group": None}
         )
 
     def columns(self, spark: SparkSession) -> StructType:

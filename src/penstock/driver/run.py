@@ -74,7 +74,7 @@ class _Driver:
         self.log = EventLog(f"{self.storage.url}/events")
         tables = [source.name for source in self.pipeline.sources if source.static]
         limit = StateLimit(self.pipeline.state_limit or default_limit())
-        self.report = Report(self.log, self.ears.say, limit, tables)
+        self.report = Report(self.log, self.ears.say, limit, tables, self.pipeline.history_seconds)
         self.known = ledgers(self.pipeline, self.storage)
         self.identities = Identities(self.pipeline, self.ears.wake.set)
 

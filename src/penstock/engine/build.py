@@ -113,7 +113,8 @@ def _send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
 
     folder = Path(pipeline.folder).resolve()
     steps = (step.what.kind in ("python", "processor") for step in pipeline.steps)
-    if not any(steps) and not any(hasattr(connector, "python") for connector in pipeline.connectors):
+    code = [*steps, *(hasattr(connector, "python") for connector in pipeline.connectors), *pipeline.listeners]
+    if not any(code):
         return
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.drain import drain
 from penstock.engine.fan_out import Tell
+from penstock.engine.listeners import attach
 from penstock.engine.run import Built, failure, stop
 from penstock.engine.static import keep_fresh, static_tables
 from penstock.errors import RunError
@@ -34,6 +35,7 @@ class Queries:
         """Start them all."""
         sinks = self.built.pipeline.sinks
         tables = static_tables(self.built.pipeline, self.built.streams)
+        attach(self.built.pipeline, self.spark, tell)
         self._queries = dict(zip((sink.name for sink in sinks), self.built.start_all(), strict=True))
         keep_fresh(tables, lambda: not self._ending, tell)
 

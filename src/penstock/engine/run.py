@@ -11,6 +11,7 @@ from penstock.engine.build import Read, build, from_connector, refused
 from penstock.engine.fan_out import FanOut, Guard, Tell, part, unguarded
 from penstock.engine.late import counted
 from penstock.engine.ledger import Ledger
+from penstock.engine.listeners import attach
 from penstock.engine.reasons import condition, sentence
 from penstock.engine.static import keep_fresh, static_tables
 from penstock.engine.storage import Storage
@@ -83,6 +84,7 @@ def start(
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
     tables = static_tables(pipeline, streams)
+    attach(pipeline, spark, tell)
     queries = Built(pipeline, streams, place, write or to_targets(pipeline, place, tell), once).start_all()
     keep_fresh(tables, lambda: any(query.isActive for query in queries), tell)
     return queries

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, Sink
+from penstock.watch.graph import CARD, card
 
 DEFAULT = ".penstock"
 
@@ -36,6 +37,11 @@ class Storage:
         return f"{self.url}/checkpoints/{sink}"
 
     @property
+    def root(self) -> str:
+        """The storage that this is in."""
+        return self.url.rsplit("/", 1)[0]
+
+    @property
     def name(self) -> str:
         """The pipeline's."""
         return self.url.rsplit("/", 1)[-1]
@@ -53,15 +59,16 @@ class Storage:
     def claim(self, pipeline: Pipeline) -> None:
         """Write down whose checkpoints these are; an error if they are another's or cannot be written."""
         for sink in pipeline.sinks:
-            card = f"{self.checkpoint(sink.name)}.json"
+            owner = f"{self.checkpoint(sink.name)}.json"
             ours = _identity(pipeline, sink)
-            known = self._read(card)
+            known = self._read(owner)
             if known is None:
-                self._write(card, ours)
+                self._write(owner, ours)
             elif known != ours:
                 says = f"the checkpoint {self.checkpoint(sink.name)} belongs to {_shown(known)}, not to {_shown(ours)}"
                 fix = "give this sink or pipeline another name, or 'storage' another place"
                 raise StorageError(f"{sink.at}: sink {sink.name!r}: {says}; {fix}")
+        self._write(f"{self.url}/{CARD}", card(pipeline))
 
     def _read(self, url: str) -> dict[str, Any] | None:
         import fsspec

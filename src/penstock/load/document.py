@@ -13,6 +13,7 @@ from penstock.load.settings import read_name, read_spark, read_state_limit, read
 from penstock.load.sinks import read_sink
 from penstock.load.sources import read_source
 from penstock.load.steps import read_step
+from penstock.load.watching import read_history, read_listeners, read_webhooks
 from penstock.model import Finding, Pipeline
 from penstock.words import did_you_mean
 
@@ -20,7 +21,7 @@ __all__ = ["Document", "to_pipeline"]
 
 _KEYS = (
     *("name", "sources", "steps", "sinks", "tests", "spark", "storage"),
-    *("watermarks", "state_limit", "secrets", "restart"),
+    *("watermarks", "state_limit", "secrets", "restart", "history", "listeners", "webhooks"),
 )
 _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
 
@@ -41,6 +42,9 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
         state_limit=read_state_limit(reading),
         tests=read_tests(reading),
         restart=read_restart(reading),
+        history_seconds=read_history(reading),
+        listeners=read_listeners(reading),
+        webhooks=read_webhooks(reading),
         places=document.places,
     )
     check_names_differ(reading)

@@ -17,7 +17,7 @@ class EventLog:
     """Appends facts to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = self._folder = folder
         self._lock = threading.Lock()
         self._day = ""
         self._file: BinaryIO | None = None

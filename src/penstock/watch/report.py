@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from penstock.watch.events import EventLog
+from penstock.watch.following import first_day, forget_before
 from penstock.watch.state import OpenWindows, StateLimit
 
 
@@ -19,6 +21,9 @@ class Report:
     say: Callable[[str], None]
     limit: StateLimit
     static: Iterable[str] = ()
+    history_seconds: float = 0.0
+    """How long events are kept; 0 for ever."""
+    _forgotten: str = ""
     _windows: OpenWindows = field(default_factory=OpenWindows)
 
     def __post_init__(self) -> None:
@@ -34,9 +39,17 @@ class Report:
             now = time.monotonic()
             facts["static_age_seconds"] = {name: round(now - moment, 1) for name, moment in self._read_at.items()}
         self.log.record("batch", progress=progress, **facts)
+        self._forget()
         crossed = self.limit.crossed(progress)
         if crossed is not None:
             self.tell("state_limit", **crossed)
+
+    def _forget(self) -> None:
+        """Once a day: what is older than the history is deleted."""
+        day = first_day(self.history_seconds, datetime.now(timezone.utc)) if self.history_seconds else ""
+        if day != self._forgotten:
+            self._forgotten = day
+            forget_before(self.log.folder, day)
 
     def tell(self, what: str, **facts: Any) -> None:
         """Write any other fact down."""

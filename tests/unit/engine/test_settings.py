@@ -78,3 +78,10 @@ def test_storage_may_be_a_url(tmp_path: Path):
     pipeline = pipeline_with(tmp_path, "storage: s3://bucket/penstock/\n")
 
     assert Storage.of(pipeline).checkpoint("out") == "s3://bucket/penstock/p/checkpoints/out"
+
+
+def test_sparks_own_metrics_are_off_unless_the_file_turns_them_on():
+    off = settings("local[2]", {}, [], [])
+    on = settings("local[2]", {"spark.sql.streaming.metricsEnabled": "true"}, [], [])
+
+    assert (off["spark.sql.streaming.metricsEnabled"], on["spark.sql.streaming.metricsEnabled"]) == ("false", "true")

@@ -1,0 +1,50 @@
+"""penstock page"""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import click
+
+from penstock.cli import say
+from penstock.cli._places import Place, place
+
+
+@click.command(short_help="Serve the live page: overview, charts, events, Explore.")
+@click.argument("which", metavar="[FILE|STORAGE]", required=False)
+@click.option("--port", type=click.IntRange(0, 65535), default=8650, show_default=True, help="0 for any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Another address needs --cert and --key.")
+@click.option("--cert", default="", help="A certificate for TLS, as a PEM file.")
+@click.option("--key", default="", help="Its key, as a PEM file.")
+@click.option("--name", "names", multiple=True, help="A host name that the page is reached by, besides localhost.")
+def command(which: str | None, port: int, host: str, cert: str, key: str, names: tuple[str, ...]) -> None:
+    """Serve the page of every pipeline of a STORAGE, or of the one in FILE; the address with its token is printed.
+
+    Example: penstock page trades.yaml
+    """
+    from penstock.page import served
+    from penstock.page.server import Where
+
+    found = _place(which)
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    with served(found.storage, Where(host, port, cert, key, names), only=found.name) as page:
+        click.echo(page.link)
+        say("open this address in a browser; Ctrl-C ends")
+        stopping.wait()
+
+
+def _place(which: str | None) -> Place:
+    from pathlib import Path
+
+    if which is not None and ("://" in which or (Path(which).is_dir() and not _has_pipeline(Path(which)))):
+        return Place(which if "://" in which else str(Path(which).resolve()))
+    return place(which, None)
+
+
+def _has_pipeline(folder: object) -> bool:
+    from pathlib import Path
+
+    return any(each.suffix in (".yaml", ".yml") for each in Path(str(folder)).iterdir())

@@ -1,0 +1,22 @@
+"""penstock sql"""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli import _look
+from penstock.engine.looking import Asked
+
+
+@click.command(short_help="Ask live streams with a SELECT.")
+@click.argument("file")
+@click.argument("select")
+@_look.options
+def command(file: str, select: str, earliest: bool, rows: int, seconds: float, per_second: int, as_json: bool) -> None:
+    """Ask the sources and steps of the pipeline in FILE with one SELECT; a running aggregate is shown after each batch.
+
+    Example: penstock sql trades.yaml "SELECT Type, count(*) AS n FROM trades GROUP BY Type"
+    """
+    start = "earliest" if earliest else "latest"
+    wanted = Asked(file, sql=select, start=start, limits=_look.limits(rows, seconds, per_second))  # type: ignore[arg-type]
+    _look.show(wanted, as_json=as_json)

@@ -1,0 +1,32 @@
+"""penstock status"""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from penstock.cli._places import place
+
+
+@click.command(short_help="Say how pipelines are doing: state, rates, lag, errors.")
+@click.argument("which", metavar="[NAME|FILE]", required=False)
+@click.option("--storage", help="Where the pipelines keep their events (default: the nearest .penstock).")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def command(which: str | None, storage: str | None, as_json: bool) -> None:
+    """Say how every pipeline of a storage is doing, or the one with this NAME or FILE; from their event logs.
+
+    Example: penstock status trades.yaml
+    """
+    from penstock.watch.status import lines
+
+    now = time.time()
+    views = place(which, storage).board().views(now)
+    if as_json:
+        click.echo(json.dumps([view.as_dict() for view in views], indent=2))
+        return
+    if not views:
+        click.echo("no pipeline has run here yet")
+    for view in views:
+        click.echo("\n".join(lines(view, now)))

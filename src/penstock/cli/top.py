@@ -1,0 +1,84 @@
+"""penstock top"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.cli._keys import Keys
+from penstock.cli._places import place
+from penstock.watch.board import Board
+from penstock.watch.status import lines, plain, rows, table, told
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+_LOOK_SECONDS = 0.5
+_EVENTS = 8
+_HELP = "up/down choose   enter details   q quit"
+
+
+@click.command(short_help="Watch pipelines live in the terminal.")
+@click.argument("which", metavar="[NAME|FILE]", required=False)
+@click.option("--storage", help="Where the pipelines keep their events (default: the nearest .penstock).")
+def command(which: str | None, storage: str | None) -> None:
+    """Watch every pipeline of a storage, or one of them: arrows choose, enter shows more, q ends.
+
+    Example: penstock top
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    board = place(which, storage).board()
+    screen = Screen(board)
+    if not sys.stdout.isatty():
+        click.echo("\n".join(line for view in board.views() for line in lines(view, time.time())))
+        return
+    with Keys() as keys, Live(screen.draw(), console=Console(), screen=True, auto_refresh=False) as live:
+        while not screen.quit:
+            screen.press(keys.wait(_LOOK_SECONDS))
+            board.refresh()
+            live.update(screen.draw(), refresh=True)
+
+
+@dataclass
+class Screen:
+    """What is chosen, and how it looks."""
+
+    board: Board
+    chosen: int = 0
+    details: bool = False
+    quit: bool = False
+
+    def press(self, key: str) -> None:
+        """Do what a key means."""
+        last = max(0, len(rows(self.board.views())) - 1)
+        if key in ("q", "ctrl-c"):
+            self.quit = True
+        elif key in ("up", "k"):
+            self.chosen = max(0, self.chosen - 1)
+        elif key in ("down", "j"):
+            self.chosen = min(last, self.chosen + 1)
+        elif key in ("enter", "escape"):
+            self.details = key == "enter" and not self.details
+
+    def draw(self) -> Group:
+        """The table, what is chosen in full, and what happened last."""
+        from rich.console import Group
+        from rich.text import Text
+
+        now = time.time()
+        views = self.board.views(now)
+        parts: list[Any] = [table(views, self.chosen), Text("")]
+        listed = rows(views)
+        if listed:
+            view, _ = listed[min(self.chosen, len(listed) - 1)]
+            watch = self.board.watch(view.name)
+            parts += [Text(line) for line in lines(view, now)] if self.details else []
+            events = list(watch.events)[-_EVENTS:] if watch else []
+            parts += [Text(f"{plain(event['at'])[:19]}  {told(event)}", style="dim") for event in events]
+        return Group(*parts, Text(""), Text(_HELP, style="dim"))

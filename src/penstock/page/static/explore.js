@@ -1,0 +1,157 @@
+// A live look at a source, a step or a SELECT: rows as a table, bars or a line; paused and stopped at will.
+import { look } from "./api.js";
+import { valueChart } from "./charts.js";
+import { el, fill, number } from "./dom.js";
+import { grouped, timeColumn } from "./rows.js";
+
+const KEPT = 5000, SHOWN = 500;
+
+export function explore(main, name, step, bad) {
+  const state = { columns: [], rows: [], waiting: [], running: null, paused: false, left: 0, arrived: 0, chart: null, nodes: [] };
+  const ui = {
+    what: el("select", { id: "what", "aria-label": "What to look at" }),
+    sql: el("textarea", { id: "sql", spellcheck: "false", "aria-label": "A SELECT over the streams", placeholder: "SELECT ... FROM a source or step (Ctrl+Enter runs)" }),
+    start: el("select", { id: "start" }, el("option", { value: "latest" }, "from now on"), el("option", { value: "earliest" }, "from the beginning")),
+    run: el("button", { id: "run", class: "main", type: "button", onclick: () => run() }, "Run"),
+    pause: el("button", { id: "pause", type: "button", disabled: true, onclick: () => pause() }, "Pause"),
+    stop: el("button", { id: "stop", type: "button", disabled: true, onclick: () => stop() }, "Stop"),
+    status: el("p", { id: "status", role: "status", "aria-live": "polite" }, "Choose what to look at, or type a SELECT."),
+    kind: el("select", { id: "kind" }, ["table", "bar", "line"].map((each) => el("option", { value: each }, each))),
+    x: el("select", { id: "x" }), y: el("select", { id: "y" }),
+    count: el("button", { id: "count", type: "button", onclick: () => countByTime() }, "Count by time"),
+    place: el("div", { id: "seen" }),
+  };
+  const axes = el("span", { class: "row", id: "axes", hidden: true }, el("label", {}, "across", ui.x), el("label", {}, "up", ui.y));
+  fill(main, el("h1", {}, `Explore ${name}`),
+    el("p", { class: "dim" }, "A query of its own reads the sources; the pipeline, its sinks and its checkpoints are not touched. It ends when you leave."),
+    el("div", { class: "row" }, el("label", {}, "Look at", ui.what), ui.start), ui.sql,
+    el("div", { class: "row" }, ui.run, ui.pause, ui.stop, el("label", {}, "as", ui.kind), axes, ui.count), ui.status, ui.place);
+  for (const each of [ui.kind, ui.x, ui.y]) each.addEventListener("change", () => { axes.hidden = ui.kind.value === "table"; redraw(); });
+  ui.what.addEventListener("change", () => { ui.sql.hidden = ui.what.value !== "sql"; });
+  const keys = (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(); };
+  ui.sql.addEventListener("keydown", keys);
+
+  function choices(view) {
+    const nodes = view.nodes.filter((node) => node.role !== "sink" && !node.static);
+    const names = JSON.stringify(nodes.map((node) => node.name));
+    if (names === JSON.stringify(state.nodes)) return;
+    state.nodes = nodes.map((node) => node.name);
+    fill(ui.what, nodes.map((node) => el("option", { value: `step:${node.name}` }, `${node.role} ${node.name}`)),
+      nodes.filter((node) => node.role === "source").map((node) => el("option", { value: `bad:${node.name}` }, `bad records of ${node.name}`)),
+      el("option", { value: "sql" }, "a SELECT"));
+    ui.what.value = step ? `${bad ? "bad" : "step"}:${step}` : "sql";
+    if (ui.what.selectedIndex < 0) ui.what.value = "sql";
+    ui.what.dispatchEvent(new Event("change"));
+  }
+
+  async function run() {
+    await stop();
+    const [role, chosen] = ui.what.value.split(":");
+    Object.assign(state, { columns: [], rows: [], waiting: [], paused: false, left: 0, arrived: 0 });
+    say("Starting Spark for this look …");
+    ui.run.disabled = true;
+    const asked = { pipeline: name, start: ui.start.value, sql: role === "sql" ? ui.sql.value : "", step: chosen ?? "", bad: role === "bad" };
+    try {
+      state.running = await look(asked, {
+        says: ({ says }) => say(says),
+        columns: ({ columns }) => { state.columns = columns; choosable(); say("Waiting for rows …"); redraw(); },
+        rows: take,
+        end: ({ why }) => ended(`Ended: ${why}.`),
+        error: ({ says }) => ended(says, true),
+      });
+      ui.stop.disabled = ui.pause.disabled = false;
+    } catch (error) {
+      ended(error.message, true);
+    }
+  }
+
+  function take(message) {
+    state.left = message.replaces ? 0 : state.left + message.left_out;
+    state.arrived += message.rows.length;
+    if (state.paused) { state.waiting.push(message); state.waiting = state.waiting.slice(-50); }
+    else put(message);
+    const held = state.paused ? "Paused. " : "";
+    say(`${held}${number(state.arrived)} rows have arrived${state.left ? `, ${number(state.left)} more were left out` : ""}.`);
+  }
+
+  function put(message) {
+    state.rows = message.replaces ? message.rows : [...state.rows, ...message.rows].slice(-KEPT);
+    state.replaces = message.replaces;
+    state.more = message.replaces && message.left_out > 0;
+    redraw();
+  }
+
+  function pause() {
+    state.paused = !state.paused;
+    fill(ui.pause, state.paused ? "Go on" : "Pause");
+    if (!state.paused) { const held = state.waiting; state.waiting = []; held.forEach(put); }
+  }
+
+  async function stop() {
+    const running = state.running;
+    if (!running) return;
+    ended(`Stopped. ${number(state.arrived)} rows have arrived.`);
+    await running.stop().catch((error) => say(error.message, true));
+  }
+
+  function ended(text, wrong) {
+    state.running = null;
+    state.paused = false;
+    fill(ui.pause, "Pause");
+    ui.stop.disabled = ui.pause.disabled = true;
+    ui.run.disabled = false;
+    say(text, wrong);
+  }
+
+  function say(text, wrong = false) {
+    fill(ui.status, text);
+    ui.status.className = wrong ? "wrong" : "";
+  }
+
+  function choosable() {
+    const names = state.columns.map((column) => column.name);
+    fill(ui.x, names.map((each, at) => el("option", { value: at }, each)));
+    fill(ui.y, el("option", { value: "count" }, "count of rows"), names.map((each, at) => el("option", { value: at }, each)));
+    const time = timeColumn(state.columns);
+    if (time >= 0) ui.x.value = time;
+    const numeric = state.columns.findIndex((column) => /int|double|float|decimal/.test(column.type));
+    if (numeric >= 0 && Number(ui.x.value) !== numeric) ui.y.value = numeric;
+  }
+
+  function countByTime() {
+    const time = timeColumn(state.columns);
+    if (time < 0) { say("There is no column of times to count by.", true); return; }
+    ui.kind.value = "bar"; ui.x.value = time; ui.y.value = "count";
+    ui.kind.dispatchEvent(new Event("change"));
+  }
+
+  function redraw() {
+    if (ui.kind.value === "table") { drop(); fill(ui.place, table(state)); return; }
+    const { names, values } = grouped(state.rows, Number(ui.x.value), ui.y.value, state.columns);
+    if (state.chart?.kind !== ui.kind.value) {
+      drop();
+      const place = el("div", { class: "card chart", role: "img" });
+      fill(ui.place, place);
+      state.chart = { kind: ui.kind.value, drawn: valueChart(place, ui.kind.value) };
+    }
+    state.chart.drawn.show(names, values, ui.y.selectedOptions[0]?.textContent ?? "");
+  }
+
+  function drop() { state.chart?.drawn.end(); state.chart = null; }
+
+  return { pipeline: name, handlers: { view: choices }, end() { drop(); stop(); } };
+}
+
+function table(state) {
+  const rows = state.replaces ? state.rows.slice(0, SHOWN) : state.rows.slice(-SHOWN).reverse();
+  const numeric = state.columns.map((column) => /int|double|float|decimal/.test(column.type));
+  const caption = state.more ? "The first rows of the result so far; there are more" : state.replaces ? "The result so far; it updates in place" : "The newest rows first";
+  return el("div", { class: "scroll", tabindex: 0 }, el("table", { id: "rows" }, el("caption", {}, caption),
+    el("thead", {}, el("tr", {}, state.columns.map((column) => el("th", { scope: "col", title: column.type }, column.name)))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((value, at) => el("td", { class: numeric[at] ? "number" : null }, text(value))))))));
+}
+
+function text(value) {
+  if (value === null) return "";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,147 @@
+"""Views as text for a terminal; nothing fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from penstock.watch.following import Event
+from penstock.watch.terminal import moment
+from penstock.watch.views import PipelineView, QueryView
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_COLOURS = {"running": "green", "failed": "red", "gone": "red", "restarting": "yellow", "draining": "yellow"}
+_OWN = ("at", "what", "progress", "pid", "host")
+
+
+def lines(view: PipelineView, now: float) -> Iterator[str]:
+    """A pipeline, then what matters of each of its queries."""
+    yield f"{view.name}: {view.state}" + (f" for {span(now - view.since)}" if view.since else "")
+    if view.restarts or view.failures:
+        yield f"  {_counted(view.failures, 'failure')}, {_counted(view.restarts, 'restart')}"
+    if view.last_error:
+        yield f"  last error {clock(view.last_error_at)}: {plain(view.last_error)}"
+    for query in view.queries:
+        yield from (f"  {line}" for line in _query(query))
+
+
+def _query(query: QueryView) -> Iterator[str]:
+    if query.batch is None:
+        yield f"{query.sink}: no batch yet"
+    else:
+        rate = "idle" if query.idle else f"{query.input_per_second:,.0f} rows/s in"
+        rate += "" if query.idle else f", {query.processed_per_second:,.0f} processed"
+        batch = f"batch {query.batch} at {clock(query.at)}"
+        yield f"{query.sink}: {batch}, {query.rows_in:,} rows, {rate}, {query.seconds:.2f} s"
+        if query.behind:
+            yield f"  behind: {query.rows_behind:,} rows" + _in_time(query) + _worst(query)
+        if query.watermark:
+            oldest = f", oldest open window ends {query.oldest_window_ends}" if query.oldest_window_ends else ""
+            yield f"  watermark {moment(query.watermark)}{oldest}"
+        if query.state_rows:
+            yield f"  state: {query.state_rows:,} rows, {size(query.state_memory_bytes)} of memory"
+        left_out = [
+            *(f"{count:,} bad records of {source}" for source, count in query.bad_records.items() if count),
+            *([f"{query.late_rows:,} late rows"] if query.late_rows else []),
+            *([f"{query.missed_rows:,} rows that an optional target missed"] if query.missed_rows else []),
+        ]
+        if left_out:
+            yield f"  left out: {', '.join(left_out)}"
+    if query.last_error:
+        yield f"  last error: {plain(query.last_error)}"
+    if query.promise:
+        yield f"  promise: {query.promise}"
+
+
+def table(views: Iterable[PipelineView], chosen: int = -1) -> Table:
+    """Every query of every pipeline in a row."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table("pipeline", "sink", "state", "batch", "in/s", "done/s", "seconds", "behind", "late", "bad", box=None)
+    for column in drawn.columns[3:]:
+        column.justify = "right"
+    for number, (view, query) in enumerate(rows(views)):
+        style = "reverse" if number == chosen else ""
+        state = Text(view.state if not query or not query.idle else "idle", style=_COLOURS.get(view.state, ""))
+        if query is None:
+            drawn.add_row(view.name, "-", state, style=style)
+        else:
+            drawn.add_row(view.name, query.sink, state, *_numbers(query), style=style)
+    return drawn
+
+
+def rows(views: Iterable[PipelineView]) -> list[tuple[PipelineView, QueryView | None]]:
+    """A row for each query, and one for a pipeline that has none."""
+    return [(view, query) for view in views for query in (view.queries or (None,))]
+
+
+def _numbers(query: QueryView) -> list[str]:
+    if query.batch is None:
+        return ["-"] * 7
+    behind = "-" if query.rows_behind is None else f"{query.rows_behind:,}"
+    return [
+        f"{query.batch}",
+        f"{query.input_per_second:,.0f}",
+        f"{query.processed_per_second:,.0f}",
+        f"{query.seconds:.2f}",
+        behind,
+        f"{query.late_rows:,}",
+        f"{sum(query.bad_records.values()):,}",
+    ]
+
+
+def told(event: Event) -> str:
+    """An event in a line: what is meant for people, otherwise its facts."""
+    known = event.get("reason") or event.get("says") or event.get("why")
+    facts = {key: value for key, value in event.items() if key not in (*_OWN, "reason", "says", "why")}
+    rest = " ".join(f"{key}={_short(value)}" for key, value in facts.items())
+    return plain(": ".join(str(each) for each in (event["what"], rest, known) if each))
+
+
+def plain(text: str) -> str:
+    """Text without control characters: what a stream carries is not ours to trust on a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def clock(at: float) -> str:
+    """A moment as people write it, in UTC."""
+    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest unit."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def size(count: float) -> str:
+    """Bytes in their largest unit."""
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= length:
+            return f"{count / length:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def _in_time(query: QueryView) -> str:
+    return f", {span(query.seconds_behind)}" if query.seconds_behind else ""
+
+
+def _worst(query: QueryView) -> str:
+    each = {name: count for partitions in query.behind.values() for name, count in partitions.items()}
+    worst = max(each, key=lambda name: each[name], default="")
+    return f"; most in {worst}: {each[worst]:,}" if len(each) > 1 and each[worst] else ""
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,108 @@
+"""What can be said of a pipeline and its queries at a moment; nothing fetched, nothing drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+State = Literal["new", "starting", "running", "draining", "restarting", "stopped", "failed", "gone"]
+
+#: A query that has reported nothing for so long is idle: its last rates are no longer its rates.
+IDLE_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class QueryView:
+    """One sink's query."""
+
+    sink: str
+    promise: str = ""
+    batch: int | None = None
+    at: float = 0.0
+    """When its last batch was reported, in seconds since 1970."""
+    idle: bool = False
+    input_per_second: float = 0.0
+    processed_per_second: float = 0.0
+    output_per_second: float | None = None
+    seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    behind: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Rows behind by source and partition, of the sources that say it."""
+    seconds_behind: float | None = None
+    watermark: str = ""
+    watermark_delay_seconds: float | None = None
+    oldest_window_ends: str = ""
+    state_rows: int = 0
+    state_memory_bytes: int = 0
+    state_disk_bytes: int = 0
+    batches: int = 0
+    rows_in: int = 0
+    rows_in_by_source: Mapping[str, int] = field(default_factory=dict)
+    input_per_second_by_source: Mapping[str, float] = field(default_factory=dict)
+    rows_out: int | None = None
+    late_rows: int = 0
+    bad_records: Mapping[str, int] = field(default_factory=dict)
+    missed_rows: int = 0
+    restarts: int = 0
+    last_error: str = ""
+
+    @property
+    def rows_behind(self) -> int | None:
+        """Rows behind in all; None if no source says it."""
+        if not self.behind:
+            return None
+        return sum(rows for partitions in self.behind.values() for rows in partitions.values())
+
+    def seen_at(self, now: float) -> QueryView:
+        """The same at a later moment: what has not reported for a while does nothing now."""
+        if not self.at or now - self.at <= max(IDLE_SECONDS, 3 * self.seconds):
+            return self
+        still = dict.fromkeys(self.input_per_second_by_source, 0.0)
+        out = None if self.output_per_second is None else 0.0
+        return replace(
+            self,
+            idle=True,
+            input_per_second=0.0,
+            processed_per_second=0.0,
+            output_per_second=out,
+            input_per_second_by_source=still,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {**asdict(self), "rows_behind": self.rows_behind}
+
+
+@dataclass(frozen=True)
+class PipelineView:
+    """A pipeline and its queries."""
+
+    name: str
+    state: State = "new"
+    since: float = 0.0
+    queries: tuple[QueryView, ...] = ()
+    starts: int = 0
+    restarts: int = 0
+    failures: int = 0
+    last_error: str = ""
+    last_error_at: float = 0.0
+    file: str = ""
+    nodes: tuple[Mapping[str, Any], ...] = ()
+    broken_lines: int = 0
+
+    @property
+    def rows_behind(self) -> int | None:
+        """Rows behind of all queries."""
+        known = [query.rows_behind for query in self.queries if query.rows_behind is not None]
+        return sum(known) if known else None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is doing its work now."""
+        return self.state in ("running", "draining")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        queries = [query.as_dict() for query in self.queries]
+        return {**asdict(self), "queries": queries, "rows_behind": self.rows_behind}

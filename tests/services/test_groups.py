@@ -1,0 +1,92 @@
+"""commit_to_group, listeners and webhooks of a pipeline that runs as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+from tests.services.command import penstock
+from tests.services.conftest import Kafka
+
+PIPELINE = """
+    name: grouped
+    listeners: ["mine:Counting", "mine:Broken"]
+    sources:
+      numbers:
+        kafka: {{servers: "{servers}", topics: [{topic}], start: earliest, commit_to_group: grouped-lag}}
+        json: n int
+    sinks:
+      all: {{from: numbers, files: {{path: out, format: json}}}}
+      also: {{from: numbers, memory: {{}}}}
+"""
+LISTENERS = """
+    from pathlib import Path
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Counting(StreamingQueryListener):
+        def onQueryStarted(self, event): note("started " + event.name)
+        def onQueryProgress(self, event): note("progress " + event.progress.name)
+        def onQueryIdle(self, event): pass
+        def onQueryTerminated(self, event): note("terminated")
+
+    class Broken(Counting):
+        def onQueryStarted(self, event): raise RuntimeError("listener is broken")
+        def onQueryProgress(self, event): pass
+        def onQueryTerminated(self, event): pass
+
+    def note(text):
+        with Path(__file__).with_name("heard").open("a") as file:
+            file.write(text + "\\n")
+"""
+
+
+def test_what_is_processed_is_committed_and_listeners_hear_of_it(kafka: Kafka, tmp_path: Path):
+    topic = kafka.create()
+    kafka.send(topic, *(json.dumps({"n": n}) for n in range(7)), partition=0)
+    kafka.send(topic, *(json.dumps({"n": n}) for n in range(4)), partition=1)
+    (tmp_path / "grouped.yaml").write_text(textwrap.dedent(PIPELINE.format(servers=kafka.address, topic=topic)))
+    (tmp_path / "mine.py").write_text(textwrap.dedent(LISTENERS))
+
+    ran = penstock("run", "grouped.yaml", "--once", folder=tmp_path)
+
+    assert ran.returncode == 0, ran.stderr
+    consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": "grouped-lag"})
+    committed = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)
+    consumer.close()
+    assert [each.offset for each in committed] == [7, 4]
+    heard = (tmp_path / "heard").read_text().splitlines()
+    assert {"started all", "started also", "progress all", "progress also", "terminated"} <= set(heard)
+    events = [json.loads(line) for file in (tmp_path / ".penstock/grouped/events").iterdir() for line in file.open()]
+    broken = [event for event in events if event["what"] == "listener_failed"]
+    assert {event["reason"] for event in broken} == {"RuntimeError: listener is broken"}
+
+
+def test_status_of_a_run_has_its_lag_and_its_promise(kafka: Kafka, tmp_path: Path):
+    topic = kafka.create()
+    kafka.send(topic, '{"n": 1}')
+    text = PIPELINE.format(servers=kafka.address, topic=topic).replace(
+        '    listeners: ["mine:Counting", "mine:Broken"]\n', ""
+    )
+    (tmp_path / "grouped.yaml").write_text(textwrap.dedent(text))
+    assert penstock("run", "grouped.yaml", "--once", folder=tmp_path).returncode == 0
+
+    (view,) = json.loads(penstock("status", "grouped.yaml", "--json", folder=tmp_path).stdout)
+
+    files, memory = view["queries"]
+    assert (view["state"], view["starts"]) == ("stopped", 1)
+    assert files["behind"] == {"numbers": {f"{topic}/0": 0, f"{topic}/1": 0}}
+    assert files["promise"].startswith("files: exactly-once")
+    assert (files["rows_in"], memory["rows_in"]) == (1, 1)
+
+
+def test_a_listener_that_is_not_there_or_is_none_is_said_before_anything_starts(tmp_path: Path):
+    text = "sources: {a: {rate: }}\nsinks: {b: {from: a, memory: {}}}\nlisteners: ['mine:Nothing']\n"
+    (tmp_path / "p.yaml").write_text(text)
+    (tmp_path / "mine.py").write_text("class Nothing: pass\n")
+
+    ran = penstock("run", "p.yaml", folder=tmp_path)
+
+    assert ran.returncode == 1
+    assert "the listener 'mine:Nothing' has no 'onQueryStarted'; derive it from StreamingQueryListener" in ran.stderr

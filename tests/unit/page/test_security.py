@@ -1,0 +1,286 @@
+"""Each attack on the page that we know of, tried and refused. The numbers are those of the security list."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.unit.page.conftest import Site
+from tests.unit.page.requests import raw, request
+
+from penstock.errors import CallError
+from penstock.page.guard import MOST_BODY_BYTES
+from penstock.page.server import Where
+from penstock.page.tokens import FILE, Gate, TokenError, kept_token, new_token
+
+
+def test_s1_only_loopback_is_listened_on_and_anything_else_needs_tls(site: Site):
+    listening = [each.laddr for each in psutil.Process().net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+
+    assert {address.ip for address in listening if address.port == site.port} == {"127.0.0.1"}
+    with pytest.raises(CallError, match="in the clear; give --cert and --key"):
+        Where("0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.com:{port}", 403),
+        ("127.0.0.1.evil.com:{port}", 403),
+        ("localhost.evil.com", 403),
+        ("127.0.0.1", 403),
+        ("127.0.0.1:1", 403),
+        ("user@127.0.0.1:{port}", 403),
+        ("", 403),
+        ("localhost:{port}", 200),
+        ("LOCALHOST:{port}", 200),
+        ("[::1]:{port}", 200),
+    ],
+)
+def test_s3_only_names_of_this_machine_are_answered(site: Site, host: str, status: int):
+    assert request(site.port, "/", host=host.format(port=site.port)).status == status
+
+
+def test_s3_no_host_two_hosts_and_absolute_addresses_are_refused(site: Site):
+    ours = f"Host: 127.0.0.1:{site.port}\r\n"
+
+    assert raw(site.port, b"GET / HTTP/1.0\r\n\r\n").status == 400
+    assert raw(site.port, b"GET / HTTP/1.1\r\n\r\n").status == 400
+    assert raw(site.port, f"GET / HTTP/1.1\r\n{ours}{ours}\r\n".encode()).status == 400
+    assert raw(site.port, f"GET http://evil.com/ HTTP/1.1\r\n{ours}\r\n".encode()).status == 400
+    assert (
+        raw(
+            site.port, f"GET / HTTP/1.1\r\n{ours}X-Forwarded-Host: evil.com\r\nConnection: close\r\n\r\n".encode()
+        ).status
+        == 200
+    )
+
+
+EXPLORE = {"pipeline": "trades", "sql": "SELECT 1"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.com"},
+        {"origin": "null"},
+        {"origin": "http://localhost.evil.com"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"x_penstock_proof": None},
+        {"x_penstock_proof": "0" * 64},
+    ],
+)
+def test_s4_a_change_that_another_site_asks_for_is_refused(site: Site, headers: dict[str, str | None]):
+    assert site.post("/api/explore", EXPLORE, **headers).status == 403
+
+
+def test_s4_a_form_and_text_are_no_changes_and_get_changes_nothing(site: Site):
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        assert site.post("/api/explore", EXPLORE, content_type=kind).status == 400
+    assert site.get("/api/explore").status == 405
+    assert site.get("/api/explore/x/stop").status == 405
+    assert request(site.port, "/login").status == 405
+    assert request(site.port, "/", "DELETE").status == 405
+    assert request(site.port, "/", "OPTIONS", origin="http://evil.com").status == 405
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/session", "/api/stream", "/api/explore/x"])
+def test_s5_nothing_is_shown_without_the_token(site: Site, path: str):
+    swapped = site.token.swapcase()
+
+    for given in (None, "", "Bearer", "Bearer ", f"Bearer {swapped}", f"Bearer {site.token}x", f"Basic {site.token}"):
+        assert request(site.port, path, authorization=given).status == 401
+    assert request(site.port, f"{path}?token={site.token}").status == 401
+    assert request(site.port, path, cookie=f"penstock-{site.port}=wrong").status == 401
+    assert request(site.port, path, cookie=f"penstock-1={site.token}").status == 401
+
+
+def test_s5_the_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_cannot_use(site: Site):
+    body = f'{{"token": "{site.token}"}}'.encode()
+
+    answer = request(site.port, "/login", "POST", body, content_type="application/json")
+    cookie = answer.headers["set-cookie"]
+
+    assert answer.status == 200
+    assert "httponly" in cookie.lower()
+    assert "samesite=strict" in cookie.lower()
+    assert request(site.port, "/api/session", cookie=cookie.partition(";")[0]).status == 200
+    for wrong in (b"{}", b"[]", b"{", b'{"token": ""}', b'{"token": 1}', b"[" * 50_000):
+        assert request(site.port, "/login", "POST", wrong, content_type="application/json").status == 401
+
+
+def test_s5_the_token_is_long_kept_to_its_owner_and_compared_in_constant_time(tmp_path: Path):
+    import inspect
+
+    token = kept_token(str(tmp_path))
+
+    assert len(token) >= 43
+    assert token != new_token()
+    assert kept_token(str(tmp_path)) == token
+    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
+    assert "compare_digest" in inspect.getsource(Gate.opens)
+    assert not Gate(token).opens("")
+
+
+def test_s5_a_token_file_that_others_could_have_written_or_read_is_refused(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    kept_token(str(tmp_path / "a"))
+    (tmp_path / "a" / FILE).chmod(0o644)
+    with pytest.raises(TokenError, match="can be read by others"):
+        kept_token(str(tmp_path / "a"))
+
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / FILE).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TokenError, match="cannot be read"):
+        kept_token(str(tmp_path / "b"))
+
+    (tmp_path / "c").mkdir()
+    os.close(os.open(tmp_path / "c" / FILE, os.O_CREAT | os.O_WRONLY, 0o600))
+    with pytest.raises(TokenError, match="holds no token"):
+        kept_token(str(tmp_path / "c"))
+
+
+def test_s6_s7_every_answer_forbids_what_a_page_like_this_does_not_need(site: Site):
+    for answer in (
+        request(site.port, "/"),
+        site.get("/metrics"),
+        request(site.port, "/nowhere"),
+        request(site.port, "/", host="x"),
+    ):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert "server" not in answer.headers
+
+
+def test_s6_the_page_is_built_without_html_from_values_and_loads_nothing_from_outside():
+    from importlib import resources
+
+    for file in resources.files("penstock.page").joinpath("static").iterdir():
+        if file.name.startswith("uplot"):
+            continue
+        text = file.read_text(encoding="utf-8")
+        for risky in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "javascript:",
+            "style=",
+        ):
+            assert risky not in text, f"{file.name} has {risky}"
+        assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), file.name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../../etc/passwd",
+        "/static/%2e%2e/%2e%2e/etc/passwd",
+        "/static/..%5c..%5cetc",
+        "/static/%00",
+        "/static//etc/passwd",
+        "/static/index.html/../../app.py",
+        "/app.py",
+        "/api/stream?pipeline=../trades",
+        "/api/stream?pipeline=..%2Ftrades",
+        "/api/stream?pipeline=a%00b",
+        "/api/stream?pipeline=" + "a" * 65,
+    ],
+)
+def test_s8_no_path_leads_out(site: Site, path: str):
+    answer = site.get(path)
+
+    assert answer.status in (400, 404)
+    assert "root:" not in answer.body
+
+
+def test_s9_streams_are_for_the_page_itself_and_their_number_has_a_bound(tmp_path: Path):
+    from penstock.page.live import Live, TooManyError
+    from penstock.watch.board import Board
+
+    async def many() -> None:
+        live = Live(Board(str(tmp_path)), most_viewers=2)
+        async with live.viewing(""), live.viewing(""):
+            with pytest.raises(TooManyError):
+                async with live.viewing(""):
+                    pass
+        async with live.viewing(""):
+            pass
+
+    import asyncio
+
+    asyncio.run(many())
+
+
+def test_s9_another_sites_stream_is_refused(site: Site):
+    assert site.get("/api/stream", origin="http://evil.com").status == 403
+    assert site.get("/api/stream", sec_fetch_site="cross-site").status == 403
+    upgrade = {"upgrade": "websocket", "connection": "upgrade", "sec_websocket_version": "13", "sec_websocket_key": "x"}
+    assert site.get("/api/stream", origin="http://evil.com", **upgrade).status in (400, 403)
+
+
+def test_s10_bodies_and_headers_have_bounds(site: Site):
+    big = b"x" * (MOST_BODY_BYTES + 1)
+
+    assert request(site.port, "/login", "POST", big, content_type="application/json").status == 413
+    assert request(site.port, "/login", "POST", b"x", content_length="1000000000").status == 413
+    assert request(site.port, "/login", "POST", b"x", content_encoding="gzip").status == 415
+    chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(big), big)
+    head = f"POST /login HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nTransfer-Encoding: chunked\r\n"
+    head += "Content-Type: application/json\r\n\r\n"
+    assert raw(site.port, head.encode() + chunked).status == 413
+    assert request(site.port, "/", x_long="a" * 1_000_000).status in (400, 431)
+    assert request(site.port, "/" + "a" * 100_000).status in (400, 404, 414)
+
+
+def test_s10_a_request_that_comes_drop_by_drop_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.page.server._PATIENCE_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", site.port), timeout=30) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        assert slow.recv(100) == b""
+    with socket.create_connection(("127.0.0.1", site.port), timeout=30) as silent:
+        assert silent.recv(100) == b""
+
+
+def test_the_metrics_are_prometheus_text_for_who_has_the_token(site: Site):
+    answer = site.get("/metrics")
+
+    names = {family.name for family in text_string_to_metric_families(answer.body)}
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "penstock_pipeline_up" in names
+
+
+def test_s18_a_pipeline_file_that_others_can_change_is_not_run(tmp_path: Path):
+    from penstock.page.app import _unfit
+
+    file = tmp_path / "a.yaml"
+    file.write_text("")
+    file.chmod(0o666)
+
+    assert "a pipeline file is code" in _unfit(str(file))
+    assert "run it once more" in _unfit("")
+    assert "not on this machine" in _unfit(str(tmp_path / "none.yaml"))
+    file.chmod(0o644)
+    assert _unfit(str(file)) == ""
+
+
+def test_explore_of_what_is_unknown_or_too_long_starts_nothing(site: Site):
+    assert site.post("/api/explore", {"pipeline": "nope"}).status == 404
+    assert site.post("/api/explore", {"pipeline": "../trades"}).status == 404
+    assert site.post("/api/explore", {"pipeline": "trades", "sql": "x" * 30_000}).status == 400
+    assert site.post("/api/explore", ["x"]).status == 400
+    assert "has ended" in site.get("/api/explore/0123").body or site.get("/api/explore/0123").status == 200
