@@ -68,7 +68,7 @@ def measured(folder: Path, producer: Producer) -> bool:
 
 
 def cost(link: str, pid: int, producer: Producer) -> tuple[float, float]:
-    """What viewers add to the supervisor's share of the processors while batches run all the time, and its megabytes."""
+    """What viewers add to the supervisor's share of the processors while batches run, and its megabytes."""
     process = psutil.Process(pid)
     alone = busy(process, producer)
     ended = threading.Event()

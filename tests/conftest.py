@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from penstock.watch.snapshot import Snapshot
 
 
+#: Real brokers and stores, for whichever folder asks for them: each is started once.
+pytest_plugins = ["tests.services.fixtures"]
+
+
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """What one test kept secret is plain text to the next."""

@@ -170,6 +170,9 @@ class Restart:
     healthy_seconds: float = 300.0
     stalled_seconds: float = 600.0
     stalled_times: float = 10.0
+
+
+@dataclass(frozen=True)
 class Webhook:
     """An address that events are posted to."""
 

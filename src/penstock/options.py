@@ -163,6 +163,7 @@ class SourceOptions(_Connector):
     def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:  # noqa: ARG002
         """What a batch did not get of its range because it is gone."""
         return []
+
     def processed(self) -> Callable[[Any], None] | None:
         """What is to be told the position of this source after each batch, as Spark reports it; None for nobody."""
         return None

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 from tests.services.command import produce, started
-from tests.services.conftest import broker, kafka, topic  # noqa: F401  the same fixtures here
+from tests.services.fixtures import Kafka
 
 SHOTS = Path(__file__).parents[2] / "artifacts" / "page"
 PIPELINE = """
@@ -70,15 +70,13 @@ class Live:
 
 
 @pytest.fixture(scope="session")
-def live_topic(broker: str) -> str:  # noqa: F811
+def live_topic(broker: str) -> str:
     """A topic that lives as long as the pipeline."""
-    from tests.services.conftest import Kafka
-
     return Kafka(broker).create()
 
 
 @pytest.fixture(scope="session")
-def live(broker: str, live_topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:  # noqa: F811
+def live(broker: str, live_topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """The pipeline under way, with a good record, one that holds HTML, and a bad one behind it."""
     folder = tmp_path_factory.mktemp("trades")
     (folder / "trades.yaml").write_text(PIPELINE.format(broker=broker, topic=live_topic))

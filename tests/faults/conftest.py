@@ -1,4 +1,4 @@
-"""A real broker for the faults, and a world with a judge for each of them."""
+"""A world with a judge for each of the faults."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.world import World
-from tests.services.conftest import Kafka, broker, kafka
-
-__all__ = ["broker", "kafka"]
+from tests.services.fixtures import Kafka
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.world import World
 from tests.services.command import penstock, started, topics, until
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 
 from penstock import jars
 from penstock.errors import ServiceError

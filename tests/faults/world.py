@@ -15,7 +15,7 @@ import psutil
 import pyarrow.dataset
 from confluent_kafka import Message, Producer
 from tests.services.command import consume
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 
 #: Two targets of one sink: a folder, where a batch appears whole or not at all, and a topic, at-least-once.
 COPY = """

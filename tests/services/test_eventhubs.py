@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timezone
 
 import pytest
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 from tests.services.secured import DEMO, SecuredBroker
 
 from penstock.connectors.eventhubs import EventHubsSource

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 from tests.services.command import penstock
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 
 PIPELINE = """
     name: grouped

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 from tests.services.secured import SecuredBroker
 
 from penstock.connectors.kafka import KafkaSink, KafkaSource

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 from tests.services.secured import AWKWARD, SecuredBroker
 
 from penstock.connectors.kafka import KafkaSink

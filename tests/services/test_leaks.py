@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from tests.services.command import penstock, started, until
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 from tests.services.secured import MARKED, SecuredBroker
 
 from penstock.services.kafka import free_port

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 
 FOLDER = Path(__file__).parents[2] / "examples" / "notebooks"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -13,7 +14,7 @@ from penstock.errors import CallError
 from penstock.options import Options
 from penstock.steps import STEPS
 
-_ROLES: dict[str, dict[str, Any]] = {"source": SOURCES, "step": STEPS, "sink": SINKS}
+_ROLES: dict[str, Mapping[str, Any]] = {"source": SOURCES, "step": STEPS, "sink": SINKS}
 
 
 @click.command(name="list", short_help="Show the connectors and kinds of steps, or the options of one.")

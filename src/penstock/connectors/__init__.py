@@ -2,46 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib.metadata import entry_points
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from penstock.connectors.cassandra import CassandraSink, CassandraSource
-from penstock.connectors.console import ConsoleSink
-from penstock.connectors.delta import DeltaSink, DeltaSource
-from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
-from penstock.connectors.files import FileSink, FileSource
-from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.connectors.kafka import KafkaSink, KafkaSource
-from penstock.connectors.memory import MemorySink
-from penstock.connectors.own import ForeachBatchSink, ForeachSink
-from penstock.connectors.rate import RateSource
-from penstock.connectors.socket import SocketSource
 from penstock.options import SinkOptions, SourceOptions
 
 
-def _kinds(ours: Iterable[type[Any]], group: str) -> dict[str, type[Any]]:
-    """Our connectors, then those of other packages: an entry point each, which cannot take the place of ours."""
-    theirs = [point.load() for point in entry_points(group=group)]
-    return {connector.kind: connector for connector in [*theirs, *ours]}
+class Kinds(Mapping[str, type[Any]]):
+    """Connectors by their kind; a file is imported when its kind is asked for, so that a pipeline pays for its own."""
+
+    def __init__(self, group: str, ours: Mapping[str, str]) -> None:
+        self._group, self._ours = group, ours
+
+    @cached_property
+    def _theirs(self) -> dict[str, EntryPoint]:
+        """Those of other packages, which cannot take the place of ours."""
+        return {point.name: point for point in entry_points(group=self._group)}
+
+    def __getitem__(self, kind: str) -> type[Any]:
+        if kind in self._ours:
+            file, _, name = self._ours[kind].partition(":")
+            found: type[Any] = getattr(import_module(f"penstock.connectors.{file}"), name)
+            return found
+        theirs: type[Any] = self._theirs[kind].load()
+        return theirs
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._ours or kind in self._theirs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._theirs, **self._ours})
+
+    def __len__(self) -> int:
+        return len({**self._theirs, **self._ours})
 
 
-SOURCES: dict[str, type[SourceOptions]] = _kinds(
-    (CassandraSource, DeltaSource, EventHubsSource, FileSource, JdbcSource, KafkaSource, RateSource, SocketSource),
+SOURCES: Mapping[str, type[SourceOptions]] = Kinds(
     "penstock.sources",
+    {
+        "cassandra": "cassandra:CassandraSource",
+        "delta": "delta:DeltaSource",
+        "eventhubs": "eventhubs:EventHubsSource",
+        "files": "files:FileSource",
+        "jdbc": "jdbc:JdbcSource",
+        "kafka": "kafka:KafkaSource",
+        "rate": "rate:RateSource",
+        "socket": "socket:SocketSource",
+    },
 )
-SINKS: dict[str, type[SinkOptions]] = _kinds(
-    (
-        CassandraSink,
-        ConsoleSink,
-        DeltaSink,
-        EventHubsSink,
-        FileSink,
-        ForeachBatchSink,
-        ForeachSink,
-        JdbcSink,
-        KafkaSink,
-        MemorySink,
-    ),
+SINKS: Mapping[str, type[SinkOptions]] = Kinds(
     "penstock.sinks",
+    {
+        "cassandra": "cassandra:CassandraSink",
+        "console": "console:ConsoleSink",
+        "delta": "delta:DeltaSink",
+        "eventhubs": "eventhubs:EventHubsSink",
+        "files": "files:FileSink",
+        "foreach": "own:ForeachSink",
+        "foreach_batch": "own:ForeachBatchSink",
+        "jdbc": "jdbc:JdbcSink",
+        "kafka": "kafka:KafkaSink",
+        "memory": "memory:MemorySink",
+    },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from penstock.load.reading import Reading
@@ -47,24 +47,24 @@ def check_names_differ(reading: Reading) -> None:
 def one_kind(
     reading: Reading,
     raw: Mapping[str, Any],
-    kinds: Iterable[str],
+    kinds: Collection[str],
     settings: Iterable[str],
     keys: Keys,
     who: str = "",
 ) -> str:
     """The one key that is a kind, or '' after noting what is wrong with the keys."""
-    who, kinds, settings = who or f"{str(keys[0])[:-1]} {keys[1]!r}", sorted(kinds), set(settings)
-    found = [key for key in raw if key in kinds]
-    unknown = [key for key in raw if key not in kinds and key not in settings]
+    who, settings = who or f"{str(keys[0])[:-1]} {keys[1]!r}", set(settings)
+    # Settings first: to know that a word is no kind, every installed package is asked.
+    found = [key for key in raw if key not in settings and key in kinds]
+    unknown = [key for key in raw if key not in settings and key not in found]
     for key in unknown:
-        reading.found(
-            "unknown-key", (*keys, key), f"{who} does not know {key!r}", did_you_mean(key, [*kinds, *settings])
-        )
+        known = [*sorted(kinds), *settings]
+        reading.found("unknown-key", (*keys, key), f"{who} does not know {key!r}", did_you_mean(key, known))
     if len(found) > 1:
         says = f"{who} is {listed(found, 'and')} at once"
         reading.found("one-kind", (*keys, found[1]), says, "keep one of them")
     elif not found and not unknown:
-        reading.found("one-kind", keys, f"{who} does not say what it is", f"add one of {listed(kinds)}")
+        reading.found("one-kind", keys, f"{who} does not say what it is", f"add one of {listed(sorted(kinds))}")
     return found[0] if len(found) == 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""A real broker and a real Cassandra for the tests of this folder, each started once, when first needed."""
+"""A real broker, a real Cassandra and a real PostgreSQL, each started once, when first needed."""
 
 from __future__ import annotations
 
