@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.world import World
 from tests.services.command import penstock, started, topics, until
@@ -26,6 +28,12 @@ def own(tmp_path: Path) -> Iterator[KafkaBroker]:
     kafka.up(lambda _: None)
     yield kafka
     kafka.down()
+
+
+def pid(kafka: KafkaBroker) -> int:
+    found = kafka.status().pid
+    assert found is not None
+    return found
 
 
 def is_up(kafka: KafkaBroker) -> bool:
@@ -51,23 +59,50 @@ def delete(world: World) -> None:
 
 
 @pytest.mark.faults
-def test_a_broker_that_is_killed_and_comes_back_costs_nothing(own: KafkaBroker, tmp_path: Path):
+def test_a_broker_that_is_away_at_the_start_killed_and_paused_costs_nothing(own: KafkaBroker, tmp_path: Path):
     address = own.up(lambda _: None)
     world = World(tmp_path, Kafka(address))
     file = world.write(most=200)
     world.feed(2000)
-    with started("run", file, folder=tmp_path) as run:
+    own.down()
+    with started("run", file, "--wait", "120", folder=tmp_path) as run:
+        until(lambda: f"broker at {address}" in run.said or run.process.poll() is not None, f"a word\n{run.said}")
+        assert not world.checkpoint.exists()
+        until(lambda: is_up(own), "the broker on its old port")
         until(lambda: world.commits() > 1 or run.process.poll() is not None, f"batches\n{run.said}")
-        pid = own.status().pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid(own), signal.SIGKILL)
         until(lambda: own.status().state != "running", "the broker's end")
         until(lambda: is_up(own), "the broker on its old port")
         world.feed(2000)
+        until(lambda: world.has_all() or run.process.poll() is not None, f"the ids after the kill\n{run.said}")
+        os.kill(pid(own), signal.SIGSTOP)
+        # How long it stands still, not what we wait for.
+        threading.Event().wait(15)
+        os.kill(pid(own), signal.SIGCONT)
+        world.feed(1000)
         until(lambda: world.has_all() or run.process.poll() is not None, f"all ids\n{run.said}")
         run.process.terminate()
         assert run.process.wait(120) == 0, run.said
-    world.judge(repeated=400)
+    world.judge(repeated=600)
+
+
+@pytest.mark.faults
+def test_a_record_that_is_too_large_for_the_target_stops_the_pipeline_and_says_so(world: World, tmp_path: Path):
+    admin = AdminClient({"bootstrap.servers": world.kafka.address})
+    wide = NewTopic("wide-" + world.source, 1, 1, config={"max.message.bytes": "4000000"})
+    for made in admin.create_topics([wide]).values():
+        made.result(timeout=30)
+    producer = Producer({"bootstrap.servers": world.kafka.address, "message.max.bytes": 4_000_000})
+    producer.produce(wide.topic, b"x" * 1_500_000)
+    assert producer.flush(30) == 0
+    world.source = wide.topic
+
+    ran = penstock("run", world.write(most=100), folder=tmp_path)
+
+    assert ran.returncode == 1
+    assert "1500" in ran.stderr
+    assert "max.request.size" in ran.stderr
+    assert world.events("restarting") == []
 
 
 @pytest.mark.faults

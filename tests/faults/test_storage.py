@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -92,6 +93,42 @@ def test_a_rollback_a_new_checkpoint_and_a_damaged_sink_log_are_refused(world: W
     shown = penstock("checkpoint", "show", "copy", folder=tmp_path)
     assert f"{last + 1} batches committed" in shown.stdout
     assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+
+
+COUNTS = """
+    name: copy
+    restart: {{limit: 5, backoff: 100 milliseconds}}
+    spark: {{spark.driver.memory: 1g}}
+    sources:
+      ids:
+        kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}
+        value: string
+    steps: {{counts: "SELECT {more} AS what, count(*) AS n FROM ids GROUP BY {more}"}}
+    sinks:
+      out: {{from: counts, mode: update, kafka: {{servers: "{servers}", topic: {target}}}}}
+"""
+
+
+@pytest.mark.faults
+def test_an_edit_that_does_not_fit_the_state_stops_at_once_and_the_old_file_goes_on(world: World, tmp_path: Path):
+    world.write(COUNTS, most=1000, more="length(value)")
+    world.feed(100)
+    assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+    world.feed(100)
+
+    world.write(COUNTS, most=1000, more="value")
+    edited = penstock("run", "copy.yaml", folder=tmp_path)
+
+    assert edited.returncode == 1
+    assert "sink 'out'" in edited.stderr
+    assert "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE" in edited.stderr
+    assert "Traceback" not in edited.stderr
+    assert world.events("restarting") == world.events("query_restarting") == []
+
+    world.write(COUNTS, most=1000, more="length(value)")
+    assert penstock("run", "copy.yaml", "--once", folder=tmp_path).returncode == 0
+    last = {told["what"]: told["n"] for told in map(json.loads, world.records())}
+    assert sum(last.values()) == len(world.sent)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timezone
 
 import pytest
@@ -115,6 +116,22 @@ def test_namespace_hub_and_policy_open_the_hub_too(project, secured, kafka, name
     parts = {"namespace": secured.at("sasl-plain"), "policy": "penstock", "key": "${env:KEY}", "tls": namespace["tls"]}
 
     assert bodies(project, {**parts, "hub": hub, "start": "start"}) == ["hello"]
+
+
+def test_events_that_expired_are_named_and_left_out_only_when_told(kafka, namespace, refusal, monkeypatch):
+    hub = kafka.create()
+    kafka.send(hub, *(str(number) for number in range(10)))
+    kafka.forget(hub, 0, before=7)
+    asked = {"connection": os.environ["CONNECTION"], "tls": namespace["tls"], "hub": hub}
+    positions = {hub: {"0": 4, "1": 0}}
+
+    assert "3 records" in refusal(EventHubsSource(**asked).resume, positions, {})
+    moved, (gap,) = EventHubsSource(**asked, on_data_loss="skip").resume(positions, {})
+
+    assert moved == {hub: {"0": 7, "1": 0}}
+    assert (gap.partition, gap.start, gap.end) == (0, 4, 7)
+    assert EventHubsSource(**asked).reads_positions(positions)
+    assert not EventHubsSource(**asked).reads_positions({"another": {"0": 4}})
 
 
 def test_no_batch_has_more_events_than_it_may(project, kafka, namespace):

@@ -6,7 +6,7 @@ Kafka client set arrives), AMQP's byte offsets (an offset here is the sequence n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,7 +19,7 @@ from penstock.connectors.eventhubs_start import parse
 from penstock.connectors.kafka import KafkaSink, KafkaSource, MissingTopicError
 from penstock.connectors.kafka_security import Sasl, Tls
 from penstock.errors import BuildError, PenstockError
-from penstock.options import ALL_TRIGGERS, Batch, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
+from penstock.options import ALL_TRIGGERS, Batch, Gap, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
 from penstock.words import listed
 
 if TYPE_CHECKING:
@@ -126,8 +126,9 @@ class EventHubsSource(_EventHub, SourceOptions):
         description="Where a new query begins: start, end, an enqueued time, an offset, or a startingPosition.",
     )
     events_per_trigger: int | None = Field(default=None, ge=1, description="Most events in one batch.")
-    on_data_loss: Literal["fail", "skip"] = Field(
-        default="fail", description="When events have expired before they were read: stop, or go on without them."
+    on_data_loss: Literal["fail", "skip", "earliest"] = Field(
+        default="fail",
+        description="When events have expired before they were read: stop, or go on at the next or the first there is.",
     )
 
     @field_validator("start")
@@ -189,6 +190,24 @@ class EventHubsSource(_EventHub, SourceOptions):
     def explain(self, failure: str) -> str | None:
         """Events that are gone before they were read; a namespace that no longer lets us in."""
         return self._kafka.explain(failure)
+
+    def reads_positions(self, positions: Any) -> bool:
+        """Whether these are sequence numbers of this hub."""
+        return self._kafka.reads_positions(positions)
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
+        """Where to go on, by `on_data_loss`."""
+        return self._kafka.resume(positions, identity)
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
+        """Events that expired between the plan of a batch and its reading."""
+        return self._kafka.missing(start, end, rows)
+
+    def looked_at(self, start: str, batch_rows: int) -> Self:
+        """From now or the beginning, a few events at a time."""
+        most = min(batch_rows, self.events_per_trigger or batch_rows)
+        begin = "start" if start == "earliest" else "end"
+        return self.model_copy(update={"start": begin, "events_per_trigger": most, "on_data_loss": "skip"})
 
 
 class EventHubsSink(_EventHub, SinkOptions):

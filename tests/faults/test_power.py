@@ -1,0 +1,98 @@
+"""A power cut: what is on the disk at some instant, with the newest file of the checkpoint perhaps empty."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.faults.world import World
+from tests.services.command import penstock, started, until
+
+FOLDER = """
+    name: copy
+    restart: {{limit: 0}}
+    spark: {{spark.driver.memory: 1g}}
+    sources:
+      ids:
+        kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}
+        value: string
+    sinks:
+      out: {{from: ids, to: [{{files: {{path: out, format: parquet}}}}]}}
+"""
+
+
+def cuts(world: World, count: int, chance: random.Random) -> list[World]:
+    """What the disk held at so many instants of a run."""
+    found: list[World] = []
+    with started("run", "copy.yaml", folder=world.folder) as run:
+        for number in range(count):
+            before = world.commits()
+            world.feed(400)
+            until(lambda now=before: world.commits() > now or run.process.poll() is not None, f"a batch\n{run.said}")
+            assert run.process.poll() is None, run.said
+            # At some instant of the batches that follow.
+            until(lambda: chance.random() < 0.3, "an instant")
+            place = world.folder.parent / f"{world.folder.name}-cut-{number}"
+            copied(world.folder, place)
+            found.append(World(place, world.kafka, world.sent))
+        run.process.terminate()
+        assert run.process.wait(120) == 0, run.said
+    return found
+
+
+def copied(source: Path, target: Path) -> None:
+    """File by file, while they change: those that vanish in between are not there."""
+    target.mkdir()
+    for file in sorted(source.rglob("*")):
+        place = target / file.relative_to(source)
+        try:
+            if file.is_dir():
+                place.mkdir(exist_ok=True)
+            elif not file.is_symlink():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, place)
+        except FileNotFoundError:
+            continue
+
+
+def judged(cut: World, damage: str) -> str:
+    """How a run from a cut ended: it went on with nothing lost or twice, or it named the file at fault."""
+    if damage:
+        newest = max((cut.checkpoint / damage).glob("[0-9]*"), key=lambda file: int(file.name))
+        newest.write_bytes(b"")
+    ran = penstock("run", "copy.yaml", "--once", folder=cut.folder)
+    assert "Traceback" not in ran.stderr
+    if ran.returncode == 0:
+        assert cut.files() == Counter(cut.sent), f"lost or doubled after a cut with {damage or 'no'} damage"
+        return "went on"
+    assert damage, ran.stderr
+    assert re.search(rf"{damage}/\d+", ran.stderr), ran.stderr
+    restored = penstock("checkpoint", "restore", "copy", folder=cut.folder)
+    assert restored.returncode == 0, restored.stderr
+    ran = penstock("run", "copy.yaml", "--once", folder=cut.folder)
+    assert ran.returncode == 0, ran.stderr
+    assert cut.files() == Counter(cut.sent)
+    return "stopped, was restored, went on"
+
+
+def power_cuts(world: World, seed: int, count: int) -> None:
+    chance = random.Random(seed)
+    world.write(FOLDER, most=100)
+    world.feed(400)
+    for number, cut in enumerate(cuts(world, count, chance)):
+        damage = ("", "offsets", "commits")[number % 3]
+        print(f"cut {number + 1}: {damage or 'nothing'} emptied: {judged(cut, damage)}", flush=True)
+
+
+@pytest.mark.faults
+def test_three_power_cuts_lose_nothing(world: World, seed: int):
+    power_cuts(world, seed, 3)
+
+
+@pytest.mark.soak
+def test_sixty_power_cuts_lose_nothing(world: World, seed: int):
+    power_cuts(world, seed, 60)
