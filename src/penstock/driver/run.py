@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JNetworkError
 
+from penstock.driver.clock import Clock
 from penstock.driver.ears import Ears, Go
 from penstock.driver.identities import Identities
 from penstock.driver.preflight import Preflight, gaps
@@ -67,6 +68,7 @@ class _Driver:
     report: Report = field(init=False)
     known: dict[str, Ledgers] = field(init=False)
     identities: Identities = field(init=False)
+    clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
         self.storage = Storage.of(self.pipeline)
@@ -183,6 +185,10 @@ class _Driver:
                 return
             if self.identities.changed is not None:
                 raise self.identities.changed
+            back = self.clock.set_back()
+            if back:
+                again = queries.restart_timed(self.orders.drain_seconds)
+                self._tell("clock_set_back", seconds=round(back), sinks=again)
             self._mend(queries)
             if queries.have_ended and not queries.failed():
                 return

@@ -66,6 +66,16 @@ class Queries:
         self._restarted_at[name] = time.monotonic()
         self._queries[name] = self.built.start(sink)
 
+    def restart_timed(self, most_seconds: float) -> list[str]:
+        """Start those that wait for a time of day again, between two batches; their names."""
+        timed = [sink for sink in self.built.pipeline.sinks if sink.trigger.kind == "interval" and not self.built.once]
+        for sink in timed:
+            if drain(self.spark, [self._queries[sink.name]], most_seconds):
+                says = "the clock was set back, and its running batch did not end"
+                raise RunError(f"{sink.at}: sink {sink.name!r}: {says} within {most_seconds:.0f} s")
+            self._queries[sink.name] = self.built.start(sink)
+        return [sink.name for sink in timed]
+
     def batch(self, name: str) -> None:
         """A batch has ended: the next one is timed from here."""
         with self._lock:
