@@ -20,6 +20,7 @@ from penstock.checks.queries import (
     complete_has_aggregation,
     mode_fits_sink,
     targets_can_share,
+    windows_end,
 )
 from penstock.checks.replays import keys_come_again
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
@@ -58,6 +59,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     targets_can_share,
     complete_has_aggregation,
     append_has_watermark,
+    windows_end,
     keys_come_again,
     trigger_fits_sink,
     trigger_fits_sources,

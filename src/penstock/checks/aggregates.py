@@ -22,6 +22,17 @@ def surely_groups(step: Step) -> bool:
     return any(table.name.lower() in reads for select in grouped for table in select.find_all(exp.Table))
 
 
+def surely_groups_by_time(step: Step) -> bool:
+    """Whether a GROUP BY of this step is by windows of time."""
+    tree = _tree(step)
+    if tree is None or not surely_groups(step):
+        return False
+    from sqlglot import exp
+
+    named = (call.name.lower() for group in tree.find_all(exp.Group) for call in group.find_all(exp.Anonymous))
+    return any(name in ("window", "session_window") for name in named)
+
+
 def surely_does_not_group(step: Step) -> bool:
     """Whether nothing in this step can be an aggregation, an unknown function included."""
     tree = _tree(step)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.checks.aggregates import sources_of, steps_of, surely_does_not_group, surely_groups
+from penstock.checks.aggregates import (
+    sources_of,
+    steps_of,
+    surely_does_not_group,
+    surely_groups,
+    surely_groups_by_time,
+)
 from penstock.checks.texts import sql_text
 from penstock.model import Finding, Pipeline
 from penstock.words import listed
@@ -54,3 +60,13 @@ def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
             )
             fix = "add 'watermark' to the source, or use mode update or complete"
             yield Finding("append-has-watermark", pipeline.where(sink, "mode"), says, fix)
+
+
+def windows_end(pipeline: Pipeline) -> Iterator[Finding]:
+    """Windows of time are forgotten once a watermark has passed them, so a source has one."""
+    for step in pipeline.steps:
+        sources = [source for source in sources_of(pipeline, step.name) if not source.static]
+        kept = any(sink.mode == "complete" for sink in pipeline.sinks if step.name in pipeline.upstream(sink.reads))
+        if sources and not kept and surely_groups_by_time(step) and not any(source.watermark for source in sources):
+            says = f"step {step.name!r} groups by windows, and no source has a watermark: its state only grows"
+            yield Finding("windows-end", step.at, says, "add 'watermark' to the source", "warning")

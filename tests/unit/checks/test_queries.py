@@ -19,6 +19,7 @@ sinks:
 KAFKA = "kafka: {servers: x, topics: [t]}"
 TO_KAFKA = "kafka: {servers: x, topic: u}"
 GROUPS = "SELECT value, count(*) AS n FROM a GROUP BY value"
+WINDOWS = "SELECT window.end, count(*) AS n FROM a GROUP BY window(timestamp, '1 minute')"
 PLAIN = "SELECT * FROM a WHERE value > 1"
 
 
@@ -32,6 +33,8 @@ def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="d
         {},
         {"step": GROUPS, "mode": "update"},
         {"step": GROUPS, "mode": "complete"},
+        {"step": WINDOWS, "mode": "complete"},
+        {"step": WINDOWS, "mode": "update", "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": GROUPS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
         {"step": "SELECT my_udaf(value) AS n FROM a", "mode": "complete"},
@@ -52,6 +55,11 @@ def test_what_fits_is_fine(findings, given):
         (
             {"sink": "files: {path: out}", "step": GROUPS, "mode": "update"},
             "a.yaml:9: sink 'b': files cannot write mode 'update'; use append",
+        ),
+        (
+            {"step": WINDOWS, "mode": "update"},
+            "a.yaml:4: warning: step 'g' groups by windows, and no source has a watermark: its state only grows; "
+            "add 'watermark' to the source",
         ),
         (
             {"mode": "complete"},
