@@ -30,7 +30,7 @@ _LINES = {
     "missed": "{rows:,} rows of batch {batch} of {sink!r} are missing in {target!r}: {reason}",
     "state_limit": "the state of {sink!r} has {bytes:,} bytes, more than the limit of {limit:,}",
     "gap": "a gap of {count:,} records in {topic} partition {partition}, offsets {start} to {end}: {why}",
-    "clock_set_back": "the machine's clock was set back by {seconds:,} s; queries with an interval began anew: {_sinks}",
+    "clock_set_back": "the clock was set back by {seconds:,} s; queries with an interval began anew: {_sinks}",
     "checkpoint": "the checkpoint of {sink!r}: {says}",
 }
 
