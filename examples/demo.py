@@ -1,6 +1,7 @@
 """make demo: a real Kafka and a real Cassandra, made-up trades, a pipeline that is killed, and stores that agree.
 
-Everything that happens here is a command that you can type; each one is printed before it runs.
+Everything that happens here is a command that you can type; each one is printed before it runs. `make demo KEEP=1`
+leaves everything up at the end, with trades flowing, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -23,6 +25,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 TRADES = int(os.environ.get("DEMO_TRADES", "25000"))
 RATE = int(os.environ.get("DEMO_RATE", "1000"))
+PORT = os.environ.get("DEMO_PORT", "0")
+FEED = ["feed", "trades", "--to", "kafka:trades", "--late", "3%", "--corrupt", "0.5%"]
 PENSTOCK = [sys.executable, "-m", "penstock"]
 HERE = Path(__file__).parent
 
@@ -34,41 +38,42 @@ def main() -> None:
     environment = {**os.environ, "PENSTOCK_DEV": str(work / "dev"), "PYTHONUNBUFFERED": "1"}
     for file in ("lambda.yaml", "totals.py"):
         shutil.copy(HERE / "lambda" / file, work)
+    pipeline: subprocess.Popen[bytes] | None = None
     try:
         title("1. A real Kafka broker and a real Cassandra on this machine")
         kafka, cassandra = run(["dev", "up", "kafka", "cassandra"], environment, capture=True).split()
         say(f"kafka {kafka}, cassandra {cassandra}")
         environment["CASSANDRA_HOSTS"] = cassandra
 
-        title(f"2. {TRADES:,} made-up trades flow into the topic 'trades', {RATE:,} a second")
-        feed = start(
-            ["feed", "trades", "--to", "kafka:trades", "--count", str(TRADES), "--rate", str(RATE)], environment
-        )
+        title(f"2. {TRADES:,} made-up trades flow into the topic 'trades', {RATE:,} a second; some late, some corrupt")
+        feed = start([*FEED, "--count", str(TRADES), "--rate", str(RATE)], environment)
 
-        title("3. One read: every trade into a Delta table, sums by broker into Cassandra; a line per batch")
-        pipeline = start(["run", str(work / "lambda.yaml")], environment)
+        title("3. One read: every trade into a Delta table, sums by broker into Cassandra; the page shows it live")
+        pipeline = start(["run", str(work / "lambda.yaml"), "--page-port", PORT], environment)
         wait_for(lambda: written(work) >= 2, "the first batches")
 
-        title("4. The power goes: supervisor, driver and JVM are killed with SIGKILL in the middle")
-        kill(pipeline)
-        say(f"killed process {pipeline.pid} and its children; the trades keep coming")
-
-        title("5. It starts again and goes on from its checkpoint")
-        pipeline = start(["run", str(work / "lambda.yaml")], environment)
+        title("4. The driver is killed with SIGKILL, and its JVM with it; its supervisor is not impressed")
+        say(f"killed processes {', '.join(str(pid) for pid in kill_driver(pipeline))}; the trades keep coming")
         feed.wait()
-        wait_for(lambda: served(cassandra) == fed(kafka), "the totals to catch up with the trades")
-        pipeline.send_signal(signal.SIGINT)
-        pipeline.wait()
+        wait_for(lambda: served(cassandra) == fed(kafka).sums, "the totals to catch up with the trades")
+        run(["status", "lambda", "--storage", str(work / ".penstock")], environment)
 
-        title("6. Nothing lost, nothing counted twice")
+        title("5. Nothing lost, nothing counted twice")
+        topic = fed(kafka)
         say(f"{'':<24}{'bought':>14}{'sold':>14}")
         for where, (bought, sold) in {
-            "in the topic": fed(kafka),
+            "in the topic": topic.sums,
             "in Cassandra": served(cassandra),
             "in the Delta table": kept(work, environment),
         }.items():
             say(f"{where:<24}{bought:>14,}{sold:>14,}")
+        say(f"{topic.corrupt} corrupt records were left out, and counted (see 'left out' above)")
+        if os.environ.get("KEEP"):
+            stay(environment)
+        pipeline.send_signal(signal.SIGINT)
+        pipeline.wait()
     finally:
+        end(pipeline)
         run(["dev", "down"], environment)
         shutil.rmtree(work, ignore_errors=True)
     say(f"\nThat took {time.monotonic() - began:.0f} seconds. The file that did it: examples/lambda/lambda.yaml")
@@ -100,13 +105,30 @@ def start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen
     return subprocess.Popen([*PENSTOCK, *arguments], env=environment, start_new_session=True)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL for all of it: the supervisor, the driver and its JVM."""
-    whole = psutil.Process(process.pid)
-    for each in [whole, *whole.children(recursive=True)]:
+def kill_driver(supervisor: subprocess.Popen[bytes]) -> list[int]:
+    """SIGKILL for the driver and its JVM, all at once."""
+    victims = psutil.Process(supervisor.pid).children(recursive=True)
+    for each in victims:
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()
-    process.wait()
+    return [each.pid for each in victims]
+
+
+def end(process: subprocess.Popen[bytes] | None) -> None:
+    """Stop the pipeline if something else has ended the demo."""
+    if process is not None and process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def stay(environment: dict[str, str]) -> None:
+    """Let trades flow until Ctrl-C."""
+    title("6. It stays up, with trades flowing: open the page above; Ctrl-C ends")
+    feed = start([*FEED, "--for", "1h", "--rate", "100"], environment)
+    with contextlib.suppress(KeyboardInterrupt):
+        feed.wait()
+    feed.terminate()
+    feed.wait()
 
 
 def wait_for(condition: object, what: str, most_seconds: float = 120) -> None:
@@ -145,15 +167,29 @@ def kept(work: Path, environment: dict[str, str]) -> tuple[int, int]:
     return sum(int(each[2]) for each in lines), sum(int(each[4]) for each in lines)
 
 
-def fed(servers: str) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Fed:
+    """What is in the topic."""
+
+    sums: tuple[int, int]
+    corrupt: int
+
+
+def fed(servers: str) -> Fed:
     """Bought and sold over all trades, added up without Spark."""
     sums: dict[str, int] = defaultdict(int)
-    for trade in records(servers, "trades"):
-        sums[trade["Type"]] += trade["Amount"]
-    return sums["BUY"], sums["SELL"]
+    corrupt = 0
+    for value in records(servers, "trades"):
+        try:
+            trade = json.loads(value)
+        except ValueError:
+            corrupt += 1
+        else:
+            sums[trade["Type"]] += trade["Amount"]
+    return Fed((sums["BUY"], sums["SELL"]), corrupt)
 
 
-def records(servers: str, topic: str) -> list[dict[str, object]]:
+def records(servers: str, topic: str) -> list[bytes]:
     """Everything in a topic, in the order of each partition."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "demo", "enable.auto.commit": False, "log_level": 0})
     try:
@@ -162,11 +198,9 @@ def records(servers: str, topic: str) -> list[dict[str, object]]:
             number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in known
         }
         consumer.assign([TopicPartition(topic, number, 0) for number, end in ends.items() if end])
-        found: list[dict[str, object]] = []
+        found: list[bytes] = []
         while len(found) < sum(ends.values()):
-            found += [
-                json.loads(message.value()) for message in consumer.consume(5000, timeout=1) if not message.error()
-            ]
+            found += [message.value() for message in consumer.consume(5000, timeout=1) if not message.error()]
         return found
     finally:
         consumer.close()
