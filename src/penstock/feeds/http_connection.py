@@ -93,8 +93,8 @@ def _lines(response: http.client.HTTPResponse, silence_seconds: float) -> Iterat
         if not line.endswith(b"\n"):
             if len(line) >= _MOST_BYTES:
                 raise RefusedError(f"a line of the stream is longer than {_MOST_BYTES:,} bytes; is it JSON lines?")
-            # What stands after the last line break may be half of a record.
-            raise BrokenError("the server ended the stream")
+            # What stands after the last line break may be half of a record: it is not sent.
+            raise BrokenError("the stream broke off within a record" if line.strip() else "the stream ended")
         yield line.rstrip(b"\r\n")
 
 

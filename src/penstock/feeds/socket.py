@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,7 +33,8 @@ class SocketTarget:
         try:
             self._server = socket.create_server((self.host, self.port), family=family, backlog=1)
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
+            # Python adds the address to the text of the error, and we say it ourselves.
+            why = os.strerror(error.errno).lower() if error.errno else str(error)
             fix = "end what uses it, or give another port (and the same to the pipeline)"
             raise CallError(f"cannot listen at {self.host}:{self.port}: {why}; {fix}") from error
         self._accept()
