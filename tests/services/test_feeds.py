@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import uuid
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.services.command import consume, penstock, started, until
 from tests.services.conftest import Kafka
 from tests.unit.feeds.streams import ids, refuses, sends, serving, tweet
 
-from penstock.errors import CallError, UnreachableError
+from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds import FEEDS
 from penstock.feeds.kafka import KafkaTarget
+from penstock.feeds.pace import Live
 from penstock.feeds.record import Record
+from penstock.feeds.sending import Feeding
 
 
 def told(message: Message) -> tuple:
@@ -154,17 +160,26 @@ def test_an_http_stream_that_stalls_drops_and_limits_reaches_the_topic_once(kafk
     assert "tok-123456" not in done.stderr + done.stdout
 
 
-def test_a_broker_that_does_not_take_a_record_is_an_error(kafka, topic):
+def test_a_broker_that_does_not_take_a_record_is_an_error(kafka):
+    topic = f"small-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "1000"})])[topic].result(30)
+    target = KafkaTarget(kafka.address, topic)
+    feeding = Feeding([target], Live())
+
+    with pytest.raises(UnreachableError, match=f"did not take a record of topic '{topic}': .*too large"):
+        feeding.run(iter([Record(b"k", b"fine"), Record(b"k", os.urandom(5000))]))
+
+
+def test_a_record_that_cannot_be_sent_is_an_error_at_once(kafka, topic):
     target = KafkaTarget(kafka.address, topic)
     target.open()
+    target.send([Record(b"k", b"fine")])
+    target.flush()
 
-    with pytest.raises(UnreachableError, match=f"did not take a record of topic '{topic}': .*; 1 others have arrived"):
-        target.send([Record(b"k", b"fine")])
-        target.flush()
+    with pytest.raises(PenstockError, match=r"to topic .* Unknown partition; 1 were before it"):
         target.send([Record(b"k", b"x", partition=17)])
-        target.flush()
 
-    target.close()
     assert kafka.values(topic, 1) == ["fine"]
 
 

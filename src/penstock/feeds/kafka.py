@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import CallError, UnreachableError
+from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds.pace import Steady, Unhurried
 from penstock.feeds.record import Record
 from penstock.feeds.sending import Feeding
@@ -30,6 +30,8 @@ _SETTINGS: dict[str, Any] = {
 }
 
 _ANSWER_SECONDS = 30.0
+# What follows key, value, time and stream, when a record leaves it to the producer.
+_PLAIN, _NOTHING_MORE = 4, ((), None, None)
 
 
 @dataclass
@@ -64,20 +66,23 @@ class KafkaTarget:
 
     def send(self, records: Sequence[Record]) -> None:
         """Queue records."""
+        from confluent_kafka import KafkaException
+
         producer = self._opened
         produce, topic = producer.produce, self.topic
         for record in records:
+            exactly = _exactly(record) if record[_PLAIN:] != _NOTHING_MORE else {}
             while True:
                 try:
-                    if record.headers or record.timestamp is not None or record.partition is not None:
-                        produce(topic, record.value, record.key, **_exactly(record))
-                    else:
-                        produce(topic, record.value, record.key)
+                    produce(topic, record.value, record.key, **exactly)
                     break
                 except BufferError:
                     # The queue is full: the broker decides the pace.
                     producer.poll(0.1)
                     self._refuse_failures()
+                except KafkaException as error:
+                    says = f"a record cannot be sent to topic {topic!r}: {error.args[0].str()}"
+                    raise PenstockError(f"{says}; {self._produced:,} were before it") from error
             self._produced += 1
         producer.poll(0)
         self._refuse_failures()
