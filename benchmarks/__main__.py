@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import restart, targets
+from benchmarks import feed, restart, targets
 from benchmarks.lookup import scan_against_lookup
 from penstock import jars
 from penstock.connectors.kafka import create_topics
@@ -54,6 +54,7 @@ def main() -> None:
         "lookup": scan_against_lookup,
         "restart": restart.main,
         "page": page_is_light,
+        "feed": feed.main,
     }
     unknown = set(sys.argv[1:]) - set(known)
     if unknown:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from penstock.checks import check
+from penstock.feeds import FEEDS
 from penstock.load import load
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +77,29 @@ def test_every_command_that_the_docs_name_exists():
 
     assert named
     assert named <= set(VERBS)
+
+
+def calls(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Each call of some commands, in blocks for the shell and inside sentences."""
+    pattern = rf"(?:^|`)penstock ((?:{'|'.join(verbs)}) [^`\n]+)"
+    return [
+        (str(page.relative_to(ROOT)), call)
+        for page in PAGES
+        for call in re.findall(pattern, page.read_text(), re.MULTILINE)
+        if "..." not in call and "[" not in call
+    ]
+
+
+@pytest.mark.parametrize(("page", "call"), calls(("feed", "record")))
+def test_a_call_of_feed_or_record_is_one_that_the_command_line_takes(page: str, call: str):
+    import importlib
+
+    verb, *arguments = shlex.split(call, comments=True)
+    command = importlib.import_module(f"penstock.cli.{verb}").command
+
+    taken = command.make_context(verb, arguments).params
+
+    assert taken.get("kind") is None or taken["kind"] in FEEDS
 
 
 def test_every_example_has_a_readme_and_no_errors():

@@ -2,89 +2,162 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
+from penstock.cli import _feeding as given
 from penstock.cli import say
-from penstock.connectors.kafka import EMBEDDED, KafkaSink, MissingTopicError, create_topics
+from penstock.cli._feed_options import (
+    DEFAULT_COUNT,
+    DISORDER,
+    HOW_MUCH,
+    HTTP,
+    MADE_UP,
+    REPLAY,
+    WHERE,
+    refuse_foreign,
+)
+from penstock.cli._targets import Words, secret, target_of
 from penstock.errors import CallError
-from penstock.feeds import FEEDS
-from penstock.feeds.kafka import send
-from penstock.words import did_you_mean
+from penstock.feeds import FEEDS, STREAMS, TEXTS, Record, Shape, recording
+from penstock.feeds.backoff import utc_now
+from penstock.feeds.disorder import Disorder, Disturbed
+from penstock.feeds.http import Resume, Stream
+from penstock.feeds.pace import Live, OwnPace, Pace, Steady, Unhurried
+from penstock.feeds.replay import Replay
+from penstock.feeds.sending import Feeding
+from penstock.words import did_you_mean, listed
 
-_WAIT_SECONDS = 30
 
-
-@click.command(short_help="Send made-up records to a Kafka topic.")
-@click.argument("kind", type=click.Choice(sorted(FEEDS)))
-@click.option("--to", "target", required=True, help="Where to: kafka:TOPIC, or FILE:NAME of a source or sink.")
-@click.option("--servers", default=EMBEDDED, show_default=True, envvar="KAFKA_SERVERS", help="The brokers of TOPIC.")
-@click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="How many records.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Records a second (default: as fast as it goes).")
-@click.option("--seed", default=7, show_default=True, help="The same seed gives the same records.")
-def command(kind: str, target: str, servers: str, count: int, rate: float | None, seed: int) -> None:
-    """Send made-up records of a KIND.
+@click.command(short_help="Send made-up, recorded or streamed records to a topic, folder or socket.")
+@click.argument("kind", required=False)
+@WHERE
+@HOW_MUCH
+@MADE_UP
+@DISORDER
+@REPLAY
+@HTTP
+def command(kind: str | None, **options: Any) -> None:
+    """Send made-up records of a KIND, those of a --file, or those of an --http stream.
 
     With FILE:NAME they go where that source or sink of a pipeline points, with its certificates and passwords.
 
-    Example: penstock feed trades --to kafka:trades --count 10000 --rate 500
+    \b
+    penstock feed trades --to kafka:trades --count 10000 --rate 500 --late 5%
+    penstock feed ads --to kafka:impressions --to kafka:clicks --for 60s
+    penstock feed --file trades.jsonl --speed 10x --time-column CreatedTime --to kafka:trades
+    penstock feed --http https://HOST/stream --token '${env:TOKEN}' --to kafka:tweets
     """
-    sink = _ready(_sink(target, servers))
-    topic = sink.topic or ""
+    given.end_on_sigterm()
+    _one_source(kind, options)
+    if kind is not None:
+        _made_up(kind, options)
+    elif options["file"] is not None:
+        _replayed(options)
+    else:
+        _streamed(options)
+
+
+def _one_source(kind: str | None, options: dict[str, Any]) -> None:
+    found = [name for name, value in (("KIND", kind), ("--file", options["file"]), ("--http", options["url"])) if value]
+    if len(found) != 1:
+        raise CallError(f"a feed has one source, and this call has {listed(found, 'and')}; give KIND, --file or --http")
+    if kind is not None and kind not in FEEDS:
+        raise CallError(f"there is no kind {kind!r} of made-up records; {did_you_mean(kind, FEEDS)}")
+    wanted = STREAMS.get(kind or "", ("",))
+    if len(options["targets"]) != len(wanted):
+        what = f"{kind} are {len(wanted)} streams, {listed(wanted, 'and')}" if len(wanted) > 1 else "this is one stream"
+        raise CallError(f"{what}, and this call has {len(options['targets'])} --to; give {len(wanted)}")
+    if options["burst"] and not options["rate"]:
+        raise CallError("--burst is relative to a rate; give --rate too")
+
+
+def _made_up(kind: str, options: dict[str, Any]) -> None:
+    refuse_foreign("made-up records")
+    start = utc_now() if options["now"] else None
+    step = 1 / options["rate"] if options["now"] and options["rate"] else None
+    records = FEEDS[kind](options["seed"], Shape(options["keys"], options["skew"], start, step))
+    count = options["count"] or (None if options["for_seconds"] else DEFAULT_COUNT)
+    suffix = "txt" if kind in TEXTS else "json"
+    words = [_words(options, name or kind, suffix) for name in STREAMS.get(kind, (kind,))]
+    pace: Pace = Steady(options["rate"], options["burst"]) if options["rate"] else Unhurried()
+    _feed(kind, records, pace, words, options, count)
+
+
+def _replayed(options: dict[str, Any]) -> None:
+    refuse_foreign("a file")
+    path: Path = options["file"]
+    shift_to = utc_now() if options["now"] else None
+    replay = Replay(path, options["time_column"], options["key_column"], options["as_json"], shift_to)
+    records = replay.records()
+    heading = recording.heading(path)
+    timed = heading is not None or options["time_column"] is not None
+    if options["speed"] and options["rate"]:
+        raise CallError("--speed keeps the records' own pace and --rate sets another; give one of them")
+    if not timed and (options["speed"] or options["late"]):
+        raise CallError(f"nothing says when the records of {path.name} happened; give --time-column, or --speed max")
+    speed = options["speed"] if options["speed"] is not None else 1.0 if timed and not options["rate"] else 0.0
+    pace: Pace = Steady(options["rate"], options["burst"]) if options["rate"] else Unhurried()
+    words = _words(options, path.stem, "csv" if path.suffix == ".csv" and not options["as_json"] else "json")
+    if options["repartition"]:
+        records = (record._replace(partition=None) for record in records)
+    elif heading is not None:
+        words = replace(words, partitions=heading.partitions)
+    _feed("records", records, OwnPace(speed) if speed else pace, [words], options, options["count"])
+
+
+def _streamed(options: dict[str, Any]) -> None:
+    refuse_foreign("an HTTP stream")
+    if options["resume_parameter"] and not options["resume_field"]:
+        raise CallError("--resume-parameter takes a field of the last record; say which with --resume-field")
+    if options["resume_file"] and not options["resume_parameter"]:
+        raise CallError("--resume-file keeps what --resume-parameter is to be told; give that too")
+    token = secret("--token", options["token"]) if options["token"] else None
+    stream = Stream(
+        options["url"], say, token, options["heartbeat"], _resume(options), options["key_column"], options["retries"],
+        options["for_seconds"],
+    )  # fmt: skip
+    _feed("records", stream.records(), Live(), [_words(options, "stream")], options, options["count"], stream)
+    if stream.left_out:
+        say(f"{stream.left_out:,} records came again and were left out")
+
+
+def _resume(options: dict[str, Any]) -> Resume:
+    return Resume(
+        options["resume_field"],
+        options["resume_parameter"],
+        options["backfill_parameter"],
+        options["backfill_most"],
+        options["resume_file"],
+    )
+
+
+def _words(options: dict[str, Any], name: str, suffix: str = "json") -> Words:
+    return Words(options["servers"], options["connection"], options["ca"], name, suffix, options["per_file"])
+
+
+def _feed(
+    what: str, records: Iterator[Record], pace: Pace, words: list[Words], options: dict[str, Any], count: int | None,
+    stream: Stream | None = None,
+) -> None:  # fmt: skip
+    named = [target_of(text, each) for text, each in zip(options["targets"], words, strict=True)]
+    names = listed([name for _, name in named], "and")
+    disorder = Disorder(
+        options["late"], options["late_by"], options["shuffle"], options["duplicate"], options["corrupt"]
+    )
+    disturbed, progress = Disturbed(disorder, options["seed"]), given.Progress(names, count)
+    feeding = Feeding([target for target, _ in named], pace, options["for_seconds"], progress)
+    feeding.safe = stream.note if stream and stream.resume.file else None
     began = time.monotonic()
-    records = itertools.islice(FEEDS[kind](seed), count)
-    sent = send(sink.servers, topic, records, rate, _progress(count, topic), sink.client_settings)
+    try:
+        sent = feeding.run(disturbed.of(feeding.limited(records, count)))
+    finally:
+        progress.end()
     seconds = time.monotonic() - began
-    click.echo(f"sent {sent:,} {kind} to {topic} in {seconds:.1f} s ({sent / seconds:,.0f} records/s)")
-
-
-def _sink(target: str, servers: str) -> KafkaSink:
-    place, _, name = target.rpartition(":")
-    if not place or not name:
-        raise CallError(f"--to {target!r} is not a target; write kafka:TOPIC, or FILE:NAME of a source or sink")
-    return KafkaSink(servers=servers, topic=name) if place == "kafka" else _of_file(place, name)
-
-
-def _of_file(file: str, name: str) -> KafkaSink:
-    from penstock.load import load
-
-    pipeline = load(file)
-    ends = {node.name: connector for node, connector in pipeline.ends}
-    if name not in ends:
-        raise CallError(f"{file} has no source or sink {name!r}; {did_you_mean(name, ends)}")
-    connector = ends[name].located(Path(pipeline.folder))
-    sender = getattr(connector, "sender", None)
-    if sender is None:
-        raise CallError(f"{name!r} of {file} is {connector.kind}, and a feed writes to kafka or eventhubs")
-    try:
-        sink: KafkaSink = sender()
-    except ValueError as error:
-        raise CallError(f"{name!r} of {file}: {error}; write kafka:TOPIC") from error
-    return sink
-
-
-def _ready(sink: KafkaSink) -> KafkaSink:
-    """The sink once its broker answers and its topic is there; on the broker of this machine it is made."""
-    embedded = bool(sink.services)
-    if embedded:
-        from penstock.engine.prepare import service_address
-
-        sink = sink.at("kafka", service_address("kafka", say))
-    try:
-        sink.preflight(_WAIT_SECONDS, say)
-    except MissingTopicError:
-        if not embedded:
-            raise
-        create_topics(sink.servers, (sink.topic or "",))
-    return sink
-
-
-def _progress(count: int, topic: str) -> Callable[[int], None]:
-    if not sys.stderr.isatty():
-        return lambda _: None
-    return lambda acked: click.echo(f"\r{topic}: {acked:,} of {count:,}", nl=acked >= count, err=True)
+    damage = f", {disturbed.damage}" if str(disturbed.damage) else ""
+    click.echo(f"sent {sent:,} {what} to {names} in {seconds:.1f} s ({sent / seconds:,.0f} records/s{damage})")

@@ -1,12 +1,46 @@
-"""Producers of made-up records that can be believed: the same seed gives the same records."""
+"""Producers: made-up records that can be believed, files and HTTP streams, into topics, folders and sockets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
+from penstock.feeds.ads import ads, clicks, impressions
+from penstock.feeds.clickstream import clickstream
+from penstock.feeds.invoices import invoices
+from penstock.feeds.logins import logins
+from penstock.feeds.making import Shape
 from penstock.feeds.record import Record
+from penstock.feeds.sensors import sensors
+from penstock.feeds.texts import lines, tweets
 from penstock.feeds.trades import trades
+from penstock.feeds.weblogs import weblogs
 
-FEEDS: dict[str, Callable[[int], Iterator[Record]]] = {"trades": trades}
 
-__all__ = ["FEEDS", "Record"]
+class Feed(Protocol):
+    """Makes records without end: the same seed and shape give the same records."""
+
+    def __call__(self, seed: int, shape: Shape = ..., /) -> Iterator[Record]: ...
+
+
+FEEDS: dict[str, Feed] = {
+    "ads": ads,
+    "clicks": clicks,
+    "clickstream": clickstream,
+    "impressions": impressions,
+    "invoices": invoices,
+    "lines": lines,
+    "logins": logins,
+    "sensors": sensors,
+    "trades": trades,
+    "tweets": tweets,
+    "weblogs": weblogs,
+}
+
+#: Kinds that make more than one stream, each for a target of its own.
+STREAMS: dict[str, tuple[str, ...]] = {"ads": ("impressions", "clicks")}
+
+#: Kinds whose values are text, not JSON.
+TEXTS = ("lines",)
+
+__all__ = ["FEEDS", "STREAMS", "TEXTS", "Feed", "Record", "Shape"]

@@ -1,15 +1,129 @@
-"""Records into a Kafka topic, at a steady rate."""
+"""Records into a Kafka topic."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from penstock.errors import UnreachableError
+from penstock.errors import CallError, PenstockError, UnreachableError
+from penstock.feeds.pace import Steady, Unhurried
 from penstock.feeds.record import Record
+from penstock.feeds.sending import Feeding
 
-_SLICES_PER_SECOND = 20
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+#: Keys go to the partitions that Java's client, and so Spark, would choose. Only failures are reported one by one: a
+#: call of Python for every record that arrived would cost a third of the speed.
+_SETTINGS: dict[str, Any] = {
+    "acks": "all",
+    "linger.ms": 20,
+    "compression.type": "lz4",
+    "enable.idempotence": True,
+    "partitioner": "murmur2_random",
+    "delivery.report.only.error": True,
+    "delivery.timeout.ms": 120_000,
+    "queue.buffering.max.messages": 100_000,
+    "queue.buffering.max.kbytes": 262_144,
+    "log_level": 0,
+}
+
+_ANSWER_SECONDS = 30.0
+# What follows key, value, time and stream, when a record leaves it to the producer.
+_PLAIN, _NOTHING_MORE = 4, ((), None, None)
+
+
+@dataclass
+class KafkaTarget:
+    """A topic; `settings` are those of a secured connection, as a connector's `client_settings` has them.
+
+    The queue of records under way is bounded: when the broker is slow, `send` waits, and whoever feeds it waits too.
+    """
+
+    servers: str
+    topic: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    partitions: int = 0
+    """How many the topic must have at least, for records that name theirs."""
+    _failures: list[str] = field(default_factory=list)
+    _produced: int = 0
+    _producer: Producer | None = None
+
+    @property
+    def acked(self) -> int:
+        """How many records the broker has acknowledged."""
+        return self._produced - len(self._failures) - (len(self._producer) if self._producer else 0)
+
+    def open(self) -> None:
+        """Make the producer."""
+        from confluent_kafka import Producer
+
+        given = {**_SETTINGS, **self.settings, "bootstrap.servers": self.servers, "on_delivery": self._failed}
+        self._producer = Producer(given)
+        if self.partitions:
+            self._require_partitions(self._producer)
+
+    def send(self, records: Sequence[Record]) -> None:
+        """Queue records."""
+        from confluent_kafka import KafkaException
+
+        producer = self._opened
+        produce, topic = producer.produce, self.topic
+        for record in records:
+            exactly = _exactly(record) if record[_PLAIN:] != _NOTHING_MORE else {}
+            while True:
+                try:
+                    produce(topic, record.value, record.key, **exactly)
+                    break
+                except BufferError:
+                    # The queue is full: the broker decides the pace.
+                    producer.poll(0.1)
+                    self._refuse_failures()
+                except KafkaException as error:
+                    says = f"a record cannot be sent to topic {topic!r}: {error.args[0].str()}"
+                    raise PenstockError(f"{says}; {self._produced:,} were before it") from error
+            self._produced += 1
+        producer.poll(0)
+        self._refuse_failures()
+
+    def flush(self) -> None:
+        """Wait until the broker has them all; a record that it does not take in time is an error."""
+        while self._opened.flush(1.0):
+            self._refuse_failures()
+        self._refuse_failures()
+
+    def close(self) -> None:
+        """Forget what is still queued: after a flush, nothing."""
+        if self._producer is not None and len(self._producer):
+            self._producer.purge()
+
+    @property
+    def _opened(self) -> Producer:
+        if self._producer is None:
+            self.open()
+        assert self._producer is not None
+        return self._producer
+
+    def _require_partitions(self, producer: Producer) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            found = len(producer.list_topics(self.topic, timeout=_ANSWER_SECONDS).topics[self.topic].partitions)
+        except KafkaException as error:
+            raise UnreachableError(f"Kafka at {self.servers} does not tell the partitions: {error}") from error
+        if found < self.partitions:
+            says = f"topic {self.topic!r} has {found} partitions, and the recording is of {self.partitions}"
+            raise CallError(f"{says}; give one with as many, or --repartition to let keys choose")
+
+    def _failed(self, error: object, _message: object) -> None:
+        if error is not None:
+            self._failures.append(str(error))
+
+    def _refuse_failures(self) -> None:
+        if self._failures:
+            says = f"Kafka at {self.servers} did not take a record of topic {self.topic!r}: {self._failures[0]}"
+            raise UnreachableError(f"{says}; {self.acked:,} others have arrived")
 
 
 def send(
@@ -20,44 +134,15 @@ def send(
     progress: Callable[[int], None] = lambda _: None,
     settings: Mapping[str, Any] | None = None,
 ) -> int:
-    """Send every record, at most `rate` a second; how many the broker has acknowledged.
+    """Send every record, at most `rate` a second; how many the broker has acknowledged."""
+    target = KafkaTarget(servers, topic, settings or {})
+    return Feeding([target], Steady(rate) if rate else Unhurried(), report=progress).run(iter(records))
 
-    `settings` are those of a secured connection, as a connector's `client_settings` has them.
-    """
-    from confluent_kafka import Producer
 
-    acked, failures = 0, []
-
-    def delivered(error: object, _message: object) -> None:
-        nonlocal acked
-        if error is None:
-            acked += 1
-        else:
-            failures.append(str(error))
-
-    own = {"acks": "all", "linger.ms": 20, "compression.type": "lz4", "enable.idempotence": True, "log_level": 0}
-    producer = Producer({**own, **(settings or {}), "bootstrap.servers": servers})
-    began = time.monotonic()
-    for number, record in enumerate(records):
-        while True:
-            try:
-                producer.produce(topic, record.value, record.key, on_delivery=delivered)
-                break
-            except BufferError:
-                # The queue is full: the broker decides the pace.
-                producer.poll(0.1)
-        if rate and number % max(1, int(rate / _SLICES_PER_SECOND)) == 0:
-            while (ahead := number / rate - (time.monotonic() - began)) > 0:
-                # Returns early whenever a record is acknowledged.
-                producer.poll(ahead)
-            progress(acked)
-        elif number % 1000 == 0:
-            producer.poll(0)
-            progress(acked)
-        if failures:
-            break
-    producer.flush(30)
-    progress(acked)
-    if failures:
-        raise UnreachableError(f"Kafka at {servers} did not take a record of topic {topic!r}: {failures[0]}")
-    return acked
+def _exactly(record: Record) -> dict[str, Any]:
+    more: dict[str, Any] = {"headers": list(record.headers)} if record.headers else {}
+    if record.partition is not None:
+        more["partition"] = record.partition
+    if record.timestamp is not None:
+        more["timestamp"] = record.timestamp
+    return more

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from itertools import islice, repeat
+
+import pytest
+from tests.unit.feeds.clocks import Hand, Kept
+
+from penstock.feeds import FEEDS, Record
+from penstock.feeds.disorder import Disorder, Disturbed
+from penstock.feeds.pace import Burst, Live, OwnPace, Steady, Unhurried
+from penstock.feeds.record import NOTHING
+from penstock.feeds.sending import Feeding
+
+
+def at(*seconds: float) -> list[Record]:
+    return [Record(None, b"%d" % number, moment) for number, moment in enumerate(seconds)]
+
+
+def test_a_steady_pace_sends_its_rate():
+    clock = Hand()
+    target = Kept(clock)
+
+    sent = Feeding([target], Steady(100), clock=clock).run(islice(FEEDS["trades"](7), 250))
+
+    assert sent == 250
+    by_second = [sum(1 for second, _ in target.got if int(second) == whole) for whole in range(3)]
+    assert by_second == [100, 100, 50]
+
+
+def test_a_pace_below_one_a_second_waits_for_each():
+    clock = Hand()
+    target = Kept(clock)
+
+    Feeding([target], Steady(0.5), clock=clock).run(islice(FEEDS["trades"](7), 3))
+
+    assert [second for second, _ in target.got] == [0, 2, 4]
+
+
+def test_bursts_come_at_the_end_of_each_round():
+    #  0         8  10        18  20
+    #  |--10/s---|50/s|--10/s---|50/s|
+    pace = Steady(10, Burst(5, for_seconds=2, every_seconds=10))
+
+    assert [pace.due_seconds(number) for number in (0, 10, 80, 130, 180)] == [0, 1, 8, 9, 10]
+    assert pace.due_seconds(180 + 130) == pytest.approx(19)
+
+
+def test_a_feed_ends_when_its_time_is_up():
+    clock = Hand()
+    target = Kept(clock)
+    feeding = Feeding([target], Steady(10), for_seconds=5, clock=clock)
+
+    sent = feeding.run(feeding.limited(FEEDS["trades"](7), None))
+
+    assert 50 <= sent <= 51
+    assert target.state == ["open", "flush", "close"]
+
+
+def test_what_was_held_back_is_sent_when_the_time_is_up():
+    clock = Hand()
+    target = Kept(clock)
+    feeding = Feeding([target], Steady(10), for_seconds=5, clock=clock)
+    late = Disturbed(Disorder(late=0.5, late_by_seconds=86_400), seed=7)
+
+    sent = feeding.run(late.of(feeding.limited(FEEDS["trades"](7), None)))
+
+    assert late.damage.late > 20
+    got = [record for _, record in target.got]
+    assert sorted(got) == sorted(islice(FEEDS["trades"](7), sent))
+
+
+def test_records_of_a_file_keep_their_own_distances():
+    clock = Hand()
+    target = Kept(clock)
+
+    Feeding([target], OwnPace(10), clock=clock).run(iter(at(1000, 1000.001, 1020, 1010, 1100)))
+
+    assert [second for second, _ in target.got] == [0, 0, 2, 2, 10]
+
+
+def test_a_live_stream_is_looked_after_while_it_is_silent():
+    clock, asked = Hand(), []
+    target = Kept(clock)
+    feeding = Feeding([target], Live(), report=asked.append, clock=clock)
+
+    sent = feeding.run(feeding.limited(iter([NOTHING, *at(1), NOTHING, *at(2), *at(3)]), 2))
+
+    assert sent == 2
+    assert asked == [0, 1, 1, 2, 2]
+
+
+def test_streams_go_to_targets_of_their_own():
+    clock = Hand()
+    shown, clicked = Kept(clock), Kept(clock)
+
+    sent = Feeding([shown, clicked], Unhurried(), clock=clock).run(islice(FEEDS["ads"](7), 500))
+
+    assert sent == 500
+    assert {record.stream for _, record in shown.got} == {0}
+    assert {record.stream for _, record in clicked.got} == {1}
+
+
+def test_what_was_taken_is_noted_only_after_it_has_arrived():
+    clock, order = Hand(), []
+    target = Kept(clock, cost_seconds=0.6)
+    target.flush = lambda: order.append(("flush", len(target.got)))
+    feeding = Feeding([target], Live(), clock=clock)
+    feeding.safe = lambda: order.append(("safe", len(target.got)))
+
+    feeding.run(iter(at(1, 2, 3)))
+
+    assert order == [("flush", 2), ("safe", 2), ("flush", 3), ("safe", 3)]
+
+
+def test_ctrl_c_lets_what_was_taken_arrive():
+    clock = Hand()
+    target = Kept(clock)
+
+    def interrupted():
+        yield from at(1, 2)
+        raise KeyboardInterrupt
+
+    sent = Feeding([target], Live(), clock=clock).run(interrupted())
+
+    assert sent == 2
+    assert target.state == ["open", "flush", "close"]
+
+
+def test_a_target_is_closed_when_the_records_fail():
+    clock = Hand()
+    target = Kept(clock)
+    broken = (1 / 0 for _ in repeat(None))
+
+    with pytest.raises(ZeroDivisionError):
+        Feeding([target], Unhurried(), clock=clock).run(broken)
+
+    assert target.state == ["open", "close"]
