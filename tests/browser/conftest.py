@@ -69,13 +69,13 @@ class Live:
         produce(self.broker, self.topic, list(values))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def live_topic(broker: str) -> str:
     """A topic that lives as long as the pipeline."""
     return Kafka(broker).create()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def live(broker: str, live_topic: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """The pipeline under way, with a good record, one that holds HTML, and a bad one behind it."""
     folder = tmp_path_factory.mktemp("trades")
@@ -89,7 +89,7 @@ def live(broker: str, live_topic: str, tmp_path_factory: pytest.TempPathFactory)
         yield Live(re.findall("page: (http.*)", running.said)[0], broker, live_topic, folder)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium."""
     program = shutil.which("chromium")
