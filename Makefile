@@ -11,11 +11,11 @@ help:             ## print these lines
 
 setup: .venv/.java .venv/.jars ## set everything up: Java, a virtual environment, the jars; a second run costs nothing
 
-demo: setup       ## a real broker, made-up trades, a pipeline that is killed and goes on; ends by itself
+demo: setup       ## real brokers and stores, trades, a killed driver that comes back; ends by itself, KEEP=1 stays up
 	@$(BIN)/python examples/demo.py
 
 test: setup .venv/.postgresql .venv/.chromium ## every test, with real brokers, stores and a browser
-	@$(BIN)/python -m pytest -q tests
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests
 
 soak: setup       ## a hundred times SIGKILL and a million records; about an hour
 	@$(BIN)/python -m pytest -q -s -m soak tests

@@ -164,6 +164,11 @@ class SourceOptions(_Connector):
         """What a batch did not get of its range because it is gone."""
         return []
 
+    @property
+    def described(self) -> tuple[str, ...]:
+        """Words that Spark's own description of this source has in it, by which its reports are told apart."""
+        return ()
+
     def processed(self) -> Callable[[Any], None] | None:
         """What is to be told the position of this source after each batch, as Spark reports it; None for nobody."""
         return None

@@ -99,6 +99,11 @@ class DeltaSource(SourceOptions):
         fix = "'on_change: skip' passes over it, 'on_change: resend' sends what it rewrote again"
         return f"a commit to the table in {self.path} deleted or updated rows, and a stream has only new ones; {fix}"
 
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The last part of the path."""
+        return (self.path.rstrip("/").rpartition("/")[2],)
+
     def read(self, spark: SparkSession) -> DataFrame:
         """The table's columns; of a change feed also _change_type, _commit_version and _commit_timestamp."""
         if self.as_of is not None:

@@ -191,6 +191,11 @@ class EventHubsSource(_EventHub, SourceOptions):
         """Events that are gone before they were read; a namespace that no longer lets us in."""
         return self._kafka.explain(failure)
 
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The hub, which Kafka calls a topic."""
+        return (self._hub,)
+
     def reads_positions(self, positions: Any) -> bool:
         """Whether these are sequence numbers of this hub."""
         return self._kafka.reads_positions(positions)

@@ -82,6 +82,11 @@ class FileSource(SourceOptions):
         """Avro files need their jar."""
         return ("avro",) if self.format == "avro" else ()
 
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The last part of the path."""
+        return (self.path.rstrip("/").rpartition("/")[2],)
+
     def read(self, spark: SparkSession) -> DataFrame:
         """The declared columns; for json and csv also the record that cannot be parsed, as `_corrupt_record`."""
         return self._load(self._limits(spark.readStream.format(self.format)), spark)

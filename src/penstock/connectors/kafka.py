@@ -184,6 +184,11 @@ class KafkaSource(_Kafka, SourceOptions):
         fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
 
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The topics, as far as they are known before it runs."""
+        return self.topics or tuple(self.partitions or ())
+
     def identity(self) -> dict[str, str]:
         """The id of each topic; a pattern's topics are not known before it runs."""
         return kafka_positions.topic_ids(self.client_settings, self.topics or tuple(self.partitions or ()))

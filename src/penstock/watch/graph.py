@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ def _source(source: Source) -> dict[str, Any]:
         "reads": [],
         "static": bool(source.static),
         "watermark": f"{source.watermark.column}, {source.watermark.delay}" if source.watermark else "",
-        "place": _place(source),
+        "place": list(source.connector.described),
     }
 
 
@@ -62,16 +61,6 @@ def _sink(sink: Sink) -> dict[str, Any]:
         "trigger": str(sink.trigger),
         "targets": targets,
     }
-
-
-def _place(source: Source) -> list[str]:
-    """What Spark's own description of the source has in it: topics, or a path."""
-    connector: Any = source.connector
-    topics = getattr(connector, "topics", ()) or tuple(getattr(connector, "partitions", None) or ())
-    if topics and connector.kind != "rate":
-        return [str(topic) for topic in topics]
-    path = getattr(connector, "path", "")
-    return [os.path.basename(str(path).rstrip("/"))] if path else []  # noqa: PTH119
 
 
 def sources_of(nodes: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
