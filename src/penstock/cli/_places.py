@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.cli._pipelines import is_file, roots, storage_of
+from penstock.engine.storage import DEFAULT
 from penstock.errors import CallError
 from penstock.watch.board import NAME, Board
 from penstock.words import did_you_mean
-
-DEFAULT = ".penstock"
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,6 @@ class Place:
 
     storage: str
     name: str = ""
-    file: str = ""
 
     def board(self) -> Board:
         """Its pipelines, read once; an error if the one that is meant has never run."""
@@ -38,34 +37,19 @@ class Place:
 
 def place(which: str | None, storage: str | None) -> Place:
     """What a NAME or a FILE, and `--storage`, mean together."""
-    if which is not None and _is_file(which):
-        return _of_file(which, storage)
-    root = storage or near()
     if which is None:
-        return Place(root)
+        return Place(storage or near())
+    if storage is None or is_file(which):
+        found = storage_of(which)
+        return Place(storage or found.root, found.name)
     if not NAME.fullmatch(which):
         raise CallError(f"{which!r} is no file here and cannot name a pipeline; give a name, or a .yaml or .py file")
-    return Place(root, which)
+    return Place(storage, which)
 
 
 def near() -> str:
-    """The nearest `.penstock` from here up; an error if there is none."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / DEFAULT).is_dir():
-            return str(folder / DEFAULT)
-    raise CallError(f"there is no {DEFAULT} in {here} or above it; give a pipeline's FILE, or --storage")
-
-
-def _is_file(which: str) -> bool:
-    path = Path(which)
-    return path.suffix in (".yaml", ".yml", ".py") or (path.is_dir() and any(mark in which for mark in "./\\"))
-
-
-def _of_file(which: str, storage: str | None) -> Place:
-    from penstock.engine.storage import Storage
-    from penstock.load import load
-
-    pipeline = load(which)
-    found = Storage.of(pipeline)
-    return Place(storage or found.root, found.name, pipeline.at.file)
+    """The nearest storage from here up; an error if there is none."""
+    found = next(iter(roots()), None)
+    if found is None:
+        raise CallError(f"there is no {DEFAULT} in {Path.cwd()} or above it; give a pipeline's FILE, or --storage")
+    return str(found)

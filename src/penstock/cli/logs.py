@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli._places import DEFAULT, Place, place
+from penstock.cli._places import place
+from penstock.engine.storage import Storage
 from penstock.errors import CallError
 from penstock.redaction import redact
 from penstock.watch.status import plain
@@ -25,15 +26,8 @@ def command(which: str, storage: str | None, count: int) -> None:
     Example: penstock logs trades -n 20
     """
     found = place(which, storage)
-    for line in last_lines(folder_of(found), count):
+    for line in last_lines(Storage(f"{found.storage}/{found.name}").logs, count):
         click.echo(line)
-
-
-def folder_of(found: Place) -> Path:
-    """Where the driver's log is on this machine."""
-    if "://" in found.storage:
-        return Path(DEFAULT, "logs", found.name)
-    return Path(found.storage, found.name, "logs")
 
 
 def last_lines(folder: Path, count: int) -> list[str]:

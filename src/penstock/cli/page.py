@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 
 import click
 
 from penstock.cli import say
+from penstock.cli._pipelines import has_pipeline
 from penstock.cli._places import Place, place
 
 
@@ -37,14 +39,8 @@ def command(which: str | None, port: int, host: str, cert: str, key: str, names:
 
 
 def _place(which: str | None) -> Place:
-    from pathlib import Path
-
-    if which is not None and ("://" in which or (Path(which).is_dir() and not _has_pipeline(Path(which)))):
-        return Place(which if "://" in which else str(Path(which).resolve()))
+    if which is not None and "://" in which:
+        return Place(which)
+    if which is not None and Path(which).is_dir() and not has_pipeline(Path(which)):
+        return Place(str(Path(which).resolve()))
     return place(which, None)
-
-
-def _has_pipeline(folder: object) -> bool:
-    from pathlib import Path
-
-    return any(each.suffix in (".yaml", ".yml") for each in Path(str(folder)).iterdir())

@@ -115,3 +115,14 @@ def test_top_without_a_terminal_says_it_once(tmp_path: Path):
     write_log(tmp_path, "trades", [STARTED, BATCH, STOPPED])
 
     assert call("top", "--storage", str(tmp_path)).startswith("trades: stopped")
+
+
+@pytest.mark.parametrize("verb", ["status", "history"])
+def test_a_folder_of_output_that_is_called_like_the_pipeline_is_not_taken_for_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+):
+    write_log(tmp_path / ".penstock", "trades", [STARTED, STOPPED])
+    (tmp_path / "trades").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert "stopped" in call(verb, "trades")
