@@ -8,7 +8,7 @@ from collections import deque
 import click
 
 from penstock.cli._pipelines import storage_of
-from penstock.watch.events import read
+from penstock.watch.following import Following
 from penstock.watch.history import story
 
 
@@ -21,7 +21,7 @@ def command(named: str, most: int | None, as_json: bool) -> None:
 
     Example: penstock history trades -n 20
     """
-    events = read(f"{storage_of(named).url}/events")
+    events = Following(f"{storage_of(named).url}/events").new()
     lines = (json.dumps(event) for event in events) if as_json else story(events)
     for text in lines if most is None else deque(lines, most):
         click.echo(text)

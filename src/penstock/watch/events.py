@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +16,7 @@ class EventLog:
     """Appends facts to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
 
     def __init__(self, folder: str) -> None:
-        self.folder = self._folder = folder
+        self.folder = folder
         self._lock = threading.Lock()
         self._day = ""
         self._file: BinaryIO | None = None
@@ -49,29 +48,16 @@ class EventLog:
         return self._file
 
     def _open(self, day: str) -> BinaryIO:
-        if "://" not in self._folder:
-            Path(self._folder).mkdir(parents=True, exist_ok=True, mode=0o700)
-            return Path(self._folder, f"{day}.jsonl").open("ab", buffering=0)
+        if "://" not in self.folder:
+            Path(self.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            return Path(self.folder, f"{day}.jsonl").open("ab", buffering=0)
         import fsspec
 
         # Object stores cannot append: every run has a file of its own there.
         started = f"{datetime.now(timezone.utc):%H%M%S%f}-{os.getpid()}"
-        opened: BinaryIO = fsspec.open(f"{self._folder}/{day}-{started}.jsonl", "wb").open()
+        opened: BinaryIO = fsspec.open(f"{self.folder}/{day}-{started}.jsonl", "wb").open()
         return opened
 
 
 def _shown(value: object) -> str:
     return redact(str(value))
-
-
-def read(folder: str) -> Iterator[dict[str, Any]]:
-    """Every event of a log, oldest first; a line that a crash has cut short is left out."""
-    import fsspec
-
-    system, path = fsspec.url_to_fs(folder)
-    files = sorted(str(each) for each in system.ls(path, detail=False)) if system.exists(path) else []
-    for name in files:
-        with system.open(name, "rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield json.loads(line)
