@@ -22,8 +22,8 @@ from tests.services.secured import MARKED, SecuredBroker
 
 from penstock.services.kafka import free_port
 
-KEY_PASSWORD = "key-pässword-0b7e\"; it's"
-WRONG_PASSWORD = "wr0ng-marker-5d1c"
+KEY_PASSWORD = "key-pässword-mark3r\"; it's"
+WRONG_PASSWORD = "wr0ng-other-5d1c"
 
 PIPELINE = """
 name: leaky
@@ -173,7 +173,7 @@ def markers(secured: SecuredBroker) -> list[bytes]:
         MARKED.encode(),
         MARKED[:12].encode(),
         KEY_PASSWORD.encode(),
-        b"0b7e",
+        b"mark3r",
         WRONG_PASSWORD.encode(),
         key[1].encode(),
     ]

@@ -37,7 +37,27 @@ def from_records(sink: Ledgers) -> list[str]:
         durable.remove(f"{checkpoint.url}/{unfinished}")
         durable.forget_crc(f"{checkpoint.url}/{unfinished}")
         done.append(f"{unfinished} (removed: it was being written, and no target has its batch)")
-    return done
+    return [*done, *_commits(sink)]
+
+
+def _commits(sink: Ledgers) -> Iterator[str]:
+    """Commits that a power cut has left empty or cut before their batch was on record."""
+    checkpoint, on_record = sink.checkpoint, set(sink.journal.numbers)
+    for number in checkpoint.numbers("commits"):
+        name = f"commits/{number}"
+        if number in on_record or not damage(name, checkpoint.read(name)):
+            continue
+        following = checkpoint.read(f"offsets/{number + 1}")
+        if following is None:
+            durable.remove(f"{checkpoint.url}/{name}")
+            says = "removed: its batch is done once more, and what has it already skips it"
+        else:
+            # The next batch was begun, so this one was done; what it says of the watermark is where that one starts.
+            watermark = json.loads(following.decode().split("\n")[1])["batchWatermarkMs"]
+            durable.replace(f"{checkpoint.url}/{name}", f'v1\n{{"nextBatchWatermarkMs":{watermark}}}')
+            says = "written anew: the next batch was begun"
+        durable.forget_crc(f"{checkpoint.url}/{name}")
+        yield f"{name} ({says})"
 
 
 def _unfinished(sink: Ledgers) -> str:

@@ -137,6 +137,30 @@ def test_offsets_that_a_power_cut_left_empty_stay_when_a_target_has_their_batch(
     assert "offsets/3 is empty" in said(sink)
 
 
+def test_a_commit_that_a_power_cut_left_empty_before_it_was_on_record_is_done_again(sink: Ledgers):
+    put(sink, 3)
+    Path(sink.checkpoint.url, "commits", "3").write_text("")
+
+    assert "commits/3 is empty" in said(sink)
+    assert "commits/3 (removed" in from_records(sink)[0]
+    assert problems(sink) == []
+    assert sink.checkpoint.numbers("offsets")[-1] == 3, "the batch keeps its rows"
+
+
+def test_a_commit_that_a_power_cut_left_empty_is_written_anew_when_the_next_batch_was_begun(sink: Ledgers):
+    put(sink, 3)
+    put(sink, 4)
+    commits = Path(sink.checkpoint.url, "commits")
+    (commits / "3").write_text("")
+    (commits / "4").unlink()
+    following = Path(sink.checkpoint.url, "offsets", "4")
+    following.write_text(following.read_text().replace('"batchWatermarkMs": 0', '"batchWatermarkMs": 77'))
+
+    assert "commits/3 (written anew" in from_records(sink)[0]
+    assert (commits / "3").read_text() == 'v1\n{"nextBatchWatermarkMs":77}'
+    assert problems(sink) == []
+
+
 def test_a_damaged_record_is_an_error_and_not_a_guess(sink: Ledgers):
     file = Path(sink.journal.url, "2.json")
     file.write_text(file.read_text().replace("a-query", "b-query"))
