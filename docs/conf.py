@@ -12,6 +12,7 @@ extensions = ["myst_parser", "guide"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_ext", "_static"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
 highlight_language = "text"
 html_theme = "furo"
 html_title = "Penstock"
