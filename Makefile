@@ -23,8 +23,9 @@ soak: setup       ## a hundred times SIGKILL and a million records; about an hou
 fast: .venv/.installed ## the tests that start no Spark
 	@$(BIN)/python -m pytest -q tests/unit
 
-docs: .venv/.installed ## the guide as static HTML in build/docs
-	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+docs: .venv/.installed ## the guide as static HTML in build/docs, and a manual page in build/man
+	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees -b html docs build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees -b man docs build/man
 	@echo "build/docs/index.html"
 
 lint: .venv/.installed ## ruff, mypy and the layers

@@ -21,3 +21,4 @@ html_css_files = ["guide.css"]
 html_show_sourcelink = False
 html_show_sphinx = False
 html_copy_source = False
+man_pages = [("reference/cli", "penstock", "streaming pipelines on Apache Spark", ["the Penstock authors"], 1)]

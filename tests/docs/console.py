@@ -1,9 +1,9 @@
 """What a page tells its reader to do, done: files are made, commands are run, and what they print is compared.
 
-A fence with a name, like ```yaml words.yaml, is a file. A fence ```console has lines that begin with `$ `, each followed by
-what it prints: `...` in a line stands for anything in that line, a line `...` for any number of lines. A line `^C` is the
-reader's Ctrl-C, pressed once everything above it has been printed. ```console fails is for commands that exit with an error,
-```console varies for output with numbers, times and widths of tables that are others in every run.
+A fence with a name, like ```yaml words.yaml, is a file. A fence ```console has lines that begin with `$ `, each
+followed by what it prints: `...` in a line stands for anything in that line, a line `...` for any number of lines. A
+line `^C` is the reader's Ctrl-C, pressed once everything above it has been printed. ```console fails is for commands
+that exit with an error, ```console varies for numbers, times and widths of tables that are others in every run.
 
 `python -m tests.docs.console PAGE...` runs pages and writes what the commands print into them.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 300.0
+SECONDS = 180.0
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE)
 _NAMED = re.compile(r"(?:yaml|python|json|csv|text|sh) (?P<name>[\w./-]+\.\w+)")
 _CHANGING = (
@@ -156,7 +156,9 @@ class Shell:
     def run(self, text: str, until: Callable[[str], bool] | None = None) -> tuple[int, str]:
         """The exit code and what was printed; with `until`, Ctrl-C once that is true of it."""
         state = shlex.quote(str(self._state))
-        script = f"trap : INT; . {state}\n{text}\nstatus=$?; {{ export -p; echo cd \"'$PWD'\"; }} >{state}; exit $status"
+        script = (
+            f"trap : INT; . {state}\n{text}\nstatus=$?; {{ export -p; echo cd \"'$PWD'\"; }} >{state}; exit $status"
+        )
         output = self.folder.parent / f"{self.folder.name}-output"
         with output.open("wb") as printed:
             process = subprocess.Popen(
@@ -174,7 +176,8 @@ class Shell:
                 if time.monotonic() > ends:
                     raise AssertionError(f"{text}: not printed in {SECONDS:.0f} s; so far:\n{output.read_text()}")
                 time.sleep(0.2)
-            os.killpg(process.pid, signal.SIGINT)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
         process.wait(max(ends - time.monotonic(), 30))
         return process.returncode, output.read_text()
 
@@ -215,7 +218,11 @@ def _recorded(page: Path, shell: Shell) -> None:
         if isinstance(step, File):
             make(step, shell)
             continue
-        code, printed = done(step, shell)
+        try:
+            code, printed = done(step, shell)
+        except AssertionError as error:
+            print(error, flush=True)
+            continue
         if not as_told(step, printed) or bool(code) != step.fails or "^C" in step.prints:
             print(f"{page}:{step.line}: $ {step.text} (exit {code})\n{printed}", flush=True)
             if "^C" not in step.prints:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from tests.docs.console import ROOT
 
 from penstock.cli import VERBS, penstock
-from tests.docs.console import ROOT
 
 
 def commands() -> Iterator[click.Context]:

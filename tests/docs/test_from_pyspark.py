@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.docs.console import ROOT, File, steps
 
 from penstock.checks import check
 from penstock.engine import build, prepare
 from penstock.load import load
-from tests.docs.console import ROOT, File, steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.docs.console import ROOT, Command, File, Shell, as_told, done, fits, make, steps
 
 PAGES = [
@@ -59,7 +58,11 @@ def test_dots_stand_for_what_changes():
 
 
 def test_numbers_and_widths_may_vary_where_the_page_says_so():
-    shown = ("+---+", "|n  |", "|12 | rows at 2026-11-16 04:05:30, 5.3 s",)
+    shown = (
+        "+---+",
+        "|n  |",
+        "|12 | rows at 2026-11-16 04:05:30, 5.3 s",
+    )
 
     assert fits(shown, "+-----+\n|n    |\n|1234 | rows at 2027-01-02 10:00:00, 12 s\n", varies=True)
     assert not fits(shown, "+---+\n|m  |\n|12 | rows at 2026-11-16 04:05:30, 5.3 s\n", varies=True)

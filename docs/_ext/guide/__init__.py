@@ -39,7 +39,7 @@ class Graph(SphinxDirective):
         with TemporaryDirectory() as folder:
             path = ROOT / name
             if block:
-                path = Path(folder, name)
+                path = Path(folder, Path(name).name)
                 path.write_text(block[1], encoding="utf-8")
             else:
                 self.env.note_dependency(str(path))

@@ -26,7 +26,7 @@ def drawn_graph(nodes: Sequence[dict[str, Any]]) -> str:
 
 
 def _columns(nodes: Sequence[dict[str, Any]]) -> dict[str, int]:
-    reads = {node["name"]: [name for name in node["reads"]] for node in nodes}
+    reads = {node["name"]: list(node["reads"]) for node in nodes}
     found: dict[str, int] = {}
 
     def column(name: str) -> int:

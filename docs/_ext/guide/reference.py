@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -127,9 +127,9 @@ def file() -> str:
             _fields(sources._Watermark),
             "`static`, `true` or:\n",
             _fields(sources._Static),
-            f"Ways to decode: {', '.join(f'`{key}`' for key in sources._DECODES)}.\n",
+            f"Ways to decode: {_listed(f'`{key}`' for key in sources._DECODES)}.\n",
             "## A step\n",
-            f"SQL as text, or one of {', '.join(f'[`{kind}`](connectors.md#step-{kind})' for kind in sorted(STEPS))}.\n",
+            f"SQL as text, or one of {_listed(f'[`{kind}`](connectors.md#step-{kind})' for kind in sorted(STEPS))}.\n",
             "## A sink\n",
             "One connector, or a list of targets under `to`, and:\n",
             _fields(sinks._Settings),
@@ -140,7 +140,7 @@ def file() -> str:
             "## webhooks\n",
             _fields(_Webhook),
             "## tests\n",
-            f"Keys of a test: {', '.join(f'`{key}`' for key in TEST_KEYS)}. What they mean: [Testing](../testing.md).\n",
+            f"Keys of a test: {_listed(f'`{key}`' for key in TEST_KEYS)}. What they mean: [Testing](../testing.md).\n",
         ]
     )
 
@@ -159,6 +159,10 @@ def _default(field: dict[str, Any]) -> str:
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [heads, ("---",) * len(heads), *rows]
     return "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in lines)
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(words)
 
 
 def _cell(text: str) -> str:

@@ -18,7 +18,7 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.command(short_help="Say what a rule of `check` is about, and show a file that breaks it.")
 @click.argument("rule", required=False, shell_complete=_names)
 def command(rule: str | None) -> None:
-    """Say why a RULE is there, with a file that breaks it and what `penstock check` says of that; alone, list the rules.
+    """Say why a RULE of `penstock check` is there, with a file that breaks it; without one, list the rules.
 
     Findings end with the name of their rule in brackets.
 

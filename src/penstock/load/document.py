@@ -29,11 +29,11 @@ KEYS = {
     "spark": "Spark settings as Spark spells them, and `master`.",
     "storage": "Where checkpoints, events and logs are kept; by default `.penstock` beside the file.",
     "watermarks": "`min`, the default, or `max`: which of several watermarks of one query counts.",
-    "state_limit": "Say so when the state of a query has more bytes than this, like `2 GB`; half of the memory by default.",
-    "secrets": "Where `${secret:name}` comes from: `{python: \"module:function\"}`.",
+    "state_limit": "Say so when a query has more state than this, like `2 GB`; half of the memory by default.",
+    "secrets": 'Where `${secret:name}` comes from: `{python: "module:function"}`.',
     "restart": "When a pipeline that failed is started again.",
     "history": "How long events are kept, like `30 days`; a week by default.",
-    "listeners": "Classes of yours that Spark tells what happens: `[\"module:Class\"]`.",
+    "listeners": 'Classes of yours that Spark tells what happens: `["module:Class"]`.',
     "webhooks": "Addresses that events are posted to.",
 }
 _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}

@@ -61,9 +61,8 @@ def test_a_rule_is_explained_with_what_check_says():
     told = CliRunner().invoke(command, ["complete-has-aggregation"])
 
     assert told.exit_code == 0
-    assert told.output.splitlines()[0] == (
-        "complete-has-aggregation: Mode complete writes the whole result again, so there is an aggregation that has one."
-    )
+    claim = "Mode complete writes the whole result again, so there is an aggregation that has one."
+    assert told.output.splitlines()[0] == f"complete-has-aggregation: {claim}"
     assert told.output.splitlines()[-1] == (
         "wrong.yaml:4: sink 'out' has mode 'complete', and 'ticks' does not aggregate; "
         "use append, or GROUP BY in a step [complete-has-aggregation]"
