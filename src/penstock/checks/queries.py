@@ -66,7 +66,8 @@ def windows_end(pipeline: Pipeline) -> Iterator[Finding]:
     """Windows of time are forgotten once a watermark has passed them, so a source has one."""
     for step in pipeline.steps:
         sources = [source for source in sources_of(pipeline, step.name) if not source.static]
-        kept = any(sink.mode == "complete" for sink in pipeline.sinks if step.name in pipeline.upstream(sink.reads))
-        if sources and not kept and surely_groups_by_time(step) and not any(source.watermark for source in sources):
+        # Mode complete keeps every window on purpose, and mode append is refused without a watermark.
+        updates = any(sink.mode == "update" for sink in pipeline.sinks if step.name in pipeline.upstream(sink.reads))
+        if sources and updates and surely_groups_by_time(step) and not any(source.watermark for source in sources):
             says = f"step {step.name!r} groups by windows, and no source has a watermark: its state only grows"
             yield Finding("windows-end", step.at, says, "add 'watermark' to the source", "warning")
