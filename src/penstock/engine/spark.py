@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.engine import archive
+from penstock.engine.pandas_later import without_pandas
 from penstock.errors import PenstockError
 from penstock.java import java
 from penstock.redaction import java_pattern
@@ -136,7 +136,7 @@ def session(
     java()
     from pyspark.sql import SparkSession
 
-    _spare_pandas()
+    without_pandas()
     log = log.absolute()
     log.parent.mkdir(parents=True, exist_ok=True)
     # Python workers must be this interpreter, not the first `python3` of the PATH.
@@ -176,27 +176,6 @@ def _launch(master: str, options: Mapping[str, str], keep: Sequence[int]) -> Non
         conf.set(key, value)
     gateway = launch_gateway(conf, {"pass_fds": tuple(keep)})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-
-
-def _spare_pandas() -> None:
-    """Whether a value is numpy's is asked of every value that goes to Java, and PySpark imports pandas to tell.
-
-    Nothing is numpy's while nobody has imported numpy: a third of a second and 70 MB less.
-    """
-    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
-
-    for converter in (NumpyArrayConverter, NumpyScalarConverter):
-        asked = converter.can_convert
-        if not hasattr(asked, "__wrapped__"):
-            converter.can_convert = _with_numpy(asked)  # type: ignore[method-assign,assignment]
-
-
-def _with_numpy(asked: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    @functools.wraps(asked)
-    def can_convert(self: Any, value: Any) -> bool:
-        return "numpy" in sys.modules and asked(self, value)
-
-    return can_convert
 
 
 def _cluster_cores(spark: SparkSession) -> int:
