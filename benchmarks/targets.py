@@ -19,7 +19,7 @@ from penstock.feeds.kafka import send
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
 
-RECORDS = int(os.environ.get("BENCH_TARGET_RECORDS", "500000"))
+RECORDS = int(os.environ.get("BENCH_TARGET_RECORDS", "800000"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 
 _HEAD = """
@@ -42,6 +42,7 @@ _TARGETS = {
     "files": "      - files: {{path: lake, format: parquet}}\n",
     "delta": "      - delta: {{path: delta}}\n",
 }
+_BATCHES = 10
 _SEVERAL = ("kafka exactly-once", "files", "delta")
 
 
@@ -60,14 +61,15 @@ def _compare(servers: str, folder: Path) -> list[str]:
     create_topics(servers, ("trades",))
     some = list(itertools.islice(FEEDS["trades"](1), min(RECORDS, 200_000)))
     send(servers, "trades", itertools.islice(itertools.cycle(some), RECORDS))
-    print(f"targets: {RECORDS:,} records in batches of {RECORDS // 5:,}, {ROUNDS} rounds, alternating")
+    print(f"targets: {RECORDS:,} records in batches of {RECORDS // _BATCHES:,}, {ROUNDS} rounds, after the first batch")
     contestants = {**{name: (name,) for name in _TARGETS}, "all three": _SEVERAL}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(ROUNDS):
         for name in [*contestants][number % len(contestants) :] + [*contestants][: number % len(contestants)]:
             seconds[name].append(_run(servers, folder / "run", contestants[name], number))
     for name, found in seconds.items():
-        print(f"  {name:<20} {RECORDS / statistics.median(found):>9,.0f} records/s")
+        records = RECORDS * (_BATCHES - 1) / _BATCHES
+        print(f"  {name:<20} {records / statistics.median(found):>9,.0f} records/s")
     once = statistics.median(plain / own for plain, own in zip(seconds["kafka"], seconds[_SEVERAL[0]], strict=True))
     slowest = [max(seconds[name][number] for name in _SEVERAL) for number in range(ROUNDS)]
     cost = statistics.median(own / one for own, one in zip(seconds["all three"], slowest, strict=True))
@@ -82,13 +84,15 @@ def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> fl
     topic = f"out-{'-'.join(targets).replace(' ', '-')}-{number}"
     create_topics(servers, (topic,))
     text = _HEAD + "".join(_TARGETS[name] for name in targets)
-    (place / "copy.yaml").write_text(text.format(servers=servers, part=RECORDS // 5, topic=topic))
+    (place / "copy.yaml").write_text(text.format(servers=servers, part=RECORDS // _BATCHES, topic=topic))
     command = [sys.executable, "-m", "penstock", "run", str(place / "copy.yaml"), "--once"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     if said.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{said.stderr}")
     shutil.rmtree(place)
-    return sum(float(each) for each in re.findall(r"rows/s, ([\d.]+) s", said.stderr + said.stdout))
+    batches = [float(each) for each in re.findall(r"rows/s, ([\d.]+) s", said.stderr + said.stdout)]
+    # In the first batch code is compiled, most of all where there is most of it; a pipeline runs for months.
+    return sum(batches[1:])
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ _ALWAYS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "2g",
+    # What is kept is a batch, for a few seconds: packing it costs more than it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "15s",
 }
