@@ -55,3 +55,15 @@ def test_trades_go_from_mutual_tls_to_scram(secured, variables, tmp_path):
     assert (looked.returncode, fed.returncode, ran.returncode) == (0, 0, 0), looked.stdout + fed.stderr + ran.stderr
     bought = [json.loads(value) for value in consume(secured.address, "trades") if b'"BUY"' in value]
     assert len(consume(secured.address, "purchases")) == len(bought) > 0
+
+
+def test_a_hub_is_fed_and_recorded(secured, variables, tmp_path):
+    create_topics(secured.address, ("fed",))
+
+    fed = penstock("feed", "sensors", "--to", "eventhubs:fed", "--count", "50", folder=tmp_path, **variables)
+    kept = penstock("record", "eventhubs:fed", "--to", "fed.jsonl", folder=tmp_path, **variables)
+
+    assert (fed.returncode, kept.returncode) == (0, 0), fed.stderr + kept.stderr
+    values = [json.loads(line)["value"].encode() for line in (tmp_path / "fed.jsonl").read_text().splitlines()[1:]]
+    assert sorted(values) == sorted(consume(secured.address, "fed"))
+    assert len(values) == 50

@@ -6,9 +6,16 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from time import monotonic
 
 import pytest
+
+from penstock.feeds import FEEDS
+from penstock.feeds.pace import Steady
+from penstock.feeds.sending import Feeding
+from penstock.feeds.socket import SocketTarget
+from penstock.services.kafka import free_port
 
 PATIENCE_SECONDS = 60
 
@@ -112,3 +119,16 @@ def test_a_rate_gives_numbered_rows(project, more):
 
     assert project.spark.table("out").dtypes == [("timestamp", "timestamp"), ("value", "bigint")]
     assert project.spark.table("out").where("value = 0").count() == 1
+
+
+def test_a_feed_that_waits_at_a_port_is_read_to_its_last_line(project):
+    port, made, listening = free_port(), list(islice(FEEDS["lines"](7), 500)), threading.Event()
+    target = SocketTarget("127.0.0.1", port, lambda _: listening.set())
+    feeding = threading.Thread(target=Feeding([target], Steady(2000)).run, args=(iter(made),))
+    feeding.start()
+    assert listening.wait(PATIENCE_SECONDS)
+
+    read(project, port, 500)
+    feeding.join()
+
+    assert sorted(row[0] for row in project.rows("out")) == sorted(record.value.decode() for record in made)

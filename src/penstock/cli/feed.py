@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -153,11 +152,10 @@ def _feed(
     disturbed, progress = Disturbed(disorder, options["seed"]), given.Progress(names, count)
     feeding = Feeding([target for target, _ in named], pace, options["for_seconds"], progress)
     feeding.safe = stream.note if stream and stream.resume.file else None
-    began = time.monotonic()
     try:
         sent = feeding.run(disturbed.of(feeding.limited(records, count)))
     finally:
         progress.end()
-    seconds = time.monotonic() - began
+    seconds = max(feeding.seconds, 1e-9)
     damage = f", {disturbed.damage}" if str(disturbed.damage) else ""
     click.echo(f"sent {sent:,} {what} to {names} in {seconds:.1f} s ({sent / seconds:,.0f} records/s{damage})")

@@ -30,8 +30,6 @@ _SETTINGS: dict[str, Any] = {
 }
 
 _ANSWER_SECONDS = 30.0
-# What follows key, value, time and stream, when a record leaves it to the producer.
-_PLAIN, _NOTHING_MORE = 4, ((), None, None)
 
 
 @dataclass
@@ -71,10 +69,12 @@ class KafkaTarget:
         producer = self._opened
         produce, topic = producer.produce, self.topic
         for record in records:
-            exactly = _exactly(record) if record[_PLAIN:] != _NOTHING_MORE else {}
             while True:
                 try:
-                    produce(topic, record.value, record.key, **exactly)
+                    if record.headers or record.timestamp is not None or record.partition is not None:
+                        produce(topic, record.value, record.key, **_exactly(record))
+                    else:
+                        produce(topic, record.value, record.key)
                     break
                 except BufferError:
                     # The queue is full: the broker decides the pace.

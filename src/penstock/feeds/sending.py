@@ -62,11 +62,17 @@ class Feeding:
     """Called about once a second, when everything that was taken so far has arrived."""
     clock: Clock = field(default_factory=Clock)
     over: bool = False
+    _began: float | None = None
 
     @property
     def acked(self) -> int:
         """How many records have arrived at all targets together."""
         return sum(target.acked for target in self.targets)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been sending: waiting for a reader to connect is not part of it."""
+        return 0.0 if self._began is None else self.clock.now() - self._began
 
     def limited(self, records: Iterator[Record], count: int | None) -> Iterator[Record]:
         """The first records, until the time is over: what is made, before any of it is held back or doubled."""
@@ -101,7 +107,7 @@ class Feeding:
         return self.acked
 
     def _send(self, records: Iterator[Record]) -> None:
-        began = safe_at = self.clock.now()
+        self._began = began = safe_at = self.clock.now()
         for due, some in self.pace.slices(records):
             self._wait_until(began + due, began)
             self._hand_out(some)

@@ -20,10 +20,14 @@ def test_a_steady_pace_sends_its_rate():
     clock = Hand()
     target = Kept(clock)
 
-    sent = Feeding([target], Steady(100), clock=clock).run(islice(FEEDS["trades"](7), 250))
+    target.open = lambda: clock.sleep(1000)
+    feeding = Feeding([target], Steady(100), clock=clock)
+
+    sent = feeding.run(islice(FEEDS["trades"](7), 250))
 
     assert sent == 250
-    by_second = [sum(1 for second, _ in target.got if int(second) == whole) for whole in range(3)]
+    assert 2.4 <= feeding.seconds <= 2.5, "waiting for a reader is not counted"
+    by_second = [sum(1 for second, _ in target.got if int(second - 1000) == whole) for whole in range(3)]
     assert by_second == [100, 100, 50]
 
 
