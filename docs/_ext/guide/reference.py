@@ -88,9 +88,10 @@ def _command(command: click.Command, context: click.Context, level: int) -> Iter
     yield f"{_plain(text)}\n"
     if sample:
         yield f"```sh\n{sample.strip()}\n```\n"
-    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    options = [each for each in command.params if isinstance(each, click.Option)]
     rows = [(f"`{', '.join(each.opts)}`", _value(each), (each.help or "").strip()) for each in options]
-    yield _table(("option", "default", "what"), rows)
+    if rows:
+        yield _table(("option", "default", "what"), rows)
     if isinstance(command, click.Group):
         for name, inner in sorted(command.commands.items()):
             yield from _command(inner, click.Context(inner, info_name=name, parent=context), level + 1)
