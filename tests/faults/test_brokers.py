@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.faults.world import World
+from tests.faults.world import World, is_up, pid
 from tests.services.command import penstock, started, topics, until
 from tests.services.fixtures import Kafka
 
 from penstock import jars
-from penstock.errors import ServiceError
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
 
@@ -28,21 +27,6 @@ def own(tmp_path: Path) -> Iterator[KafkaBroker]:
     kafka.up(lambda _: None)
     yield kafka
     kafka.down()
-
-
-def pid(kafka: KafkaBroker) -> int:
-    found = kafka.status().pid
-    assert found is not None
-    return found
-
-
-def is_up(kafka: KafkaBroker) -> bool:
-    """A client that asks a dead broker may be given its very port to ask from: then it is taken for a moment."""
-    try:
-        kafka.up(lambda _: None)
-    except ServiceError:
-        return False
-    return True
 
 
 def make(world: World, partitions: int = 2) -> None:

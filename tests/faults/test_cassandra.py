@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.faults.world import World
+from tests.faults.world import World, is_up, pid
 from tests.services.command import penstock, started, until
 from tests.services.fixtures import Store
 
@@ -46,7 +46,7 @@ def test_cassandra_is_killed_stands_still_and_comes_back_and_a_dropped_column_st
         until(lambda: world.commits() > 1 or run.process.poll() is not None, f"batches\n{run.said}")
         os.kill(pid(cassandra_node), signal.SIGKILL)
         until(lambda: cassandra_node.status().state != "running", "Cassandra's end")
-        cassandra_node.up(lambda _: None)
+        until(lambda: is_up(cassandra_node), "Cassandra on its old port")
         world.feed(1000)
         until(lambda: world.has_all() or run.process.poll() is not None, f"the ids after the kill\n{run.said}")
 
@@ -77,9 +77,3 @@ def test_cassandra_is_killed_stands_still_and_comes_back_and_a_dropped_column_st
     assert Counter(row[0] for row in cassandra.cql("SELECT value FROM t ")) == Counter(world.sent)
     # The topic is at-least-once: what was under way at each of the three faults may be there again.
     world.judge(repeated=200 * (3 + len(world.events("query_restarting")) + len(world.events("restarting"))))
-
-
-def pid(node: Cassandra) -> int:
-    found = node.status().pid
-    assert found is not None
-    return found

@@ -21,7 +21,11 @@ FOLDER = """
         kafka: {{servers: "{servers}", topics: [{source}], start: earliest, records_per_trigger: {most}}}
         value: string
     sinks:
-      out: {{from: ids, to: [{{files: {{path: out, format: parquet}}}}]}}
+      out:
+        from: ids
+        to:
+          - files: {{path: out, format: parquet}}
+          - files: {{path: copy, format: json}}
 """
 
 

@@ -17,6 +17,9 @@ from confluent_kafka import Message, Producer
 from tests.services.command import consume
 from tests.services.fixtures import Kafka
 
+from penstock.errors import ServiceError
+from penstock.services.service import Service
+
 #: Two targets of one sink: a folder, where a batch appears whole or not at all, and a topic, at-least-once.
 COPY = """
     name: copy
@@ -145,3 +148,19 @@ def at_once(condition: Callable[[], bool], most_seconds: float = 120.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "the moment did not come"
         time.sleep(0.0005)
+
+
+def pid(service: Service) -> int:
+    """Of a service that runs."""
+    found = service.status().pid
+    assert found is not None
+    return found
+
+
+def is_up(service: Service) -> bool:
+    """A client that asks a dead service may be given its very port to ask from: then it is taken for a moment."""
+    try:
+        service.up(lambda _: None)
+    except ServiceError:
+        return False
+    return True
