@@ -25,7 +25,7 @@ FOLDER = """
         from: ids
         to:
           - files: {{path: out, format: parquet}}
-          - files: {{path: copy, format: json}}
+          - {{name: second, files: {{path: copy, format: json}}}}
 """
 
 
