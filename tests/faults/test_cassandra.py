@@ -79,6 +79,6 @@ def test_cassandra_is_killed_stands_still_and_comes_back_and_a_dropped_column_st
 
 
 def has_all(cassandra: Store, world: World) -> bool:
-    """Whether the table has every id that was sent, and no other; a batch is there before or after the folder has it."""
+    """Whether the table has every id that was sent, and no other; it may have a batch later than the folder."""
     found = Counter(row[0] for row in cassandra.cql("SELECT value FROM t "))
     return found == Counter(world.sent) and world.has_all()
