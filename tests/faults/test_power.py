@@ -25,7 +25,7 @@ FOLDER = """
         from: ids
         to:
           - files: {{path: out, format: parquet}}
-          - {{name: second, files: {{path: copy, format: json}}}}
+          - {{name: second, files: {{path: second, format: json}}}}
 """
 
 
