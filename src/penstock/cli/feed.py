@@ -47,7 +47,7 @@ def command(kind: str | None, **options: Any) -> None:
     With FILE:NAME they go where that source or sink of a pipeline points, with its certificates and passwords.
 
     \b
-    penstock feed trades --to kafka:trades --count 10000 --rate 500 --late 5%
+    Example: penstock feed trades --to kafka:trades --count 10000 --rate 500 --late 5%
     penstock feed ads --to kafka:impressions --to kafka:clicks --for 60s
     penstock feed --file trades.jsonl --speed 10x --time-column CreatedTime --to kafka:trades
     penstock feed --http https://HOST/stream --token '${env:TOKEN}' --to kafka:tweets
