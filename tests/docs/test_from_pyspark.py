@@ -117,7 +117,7 @@ def run(script: str, spark: SparkSession, folder: Path, monkeypatch: pytest.Monk
         StreamingQueryManager, "awaitAnyTermination", lambda _: [end(each) for each in spark.streams.active]
     )
     # Paths of Spark do not follow chdir.
-    script = re.sub(r'"(input|output|archive|pairs|lake|all|even)"', lambda found: f'"{folder / found[1]}"', script)
+    script = re.sub(r'"(input|output|archived|pairs|lake|all|even)"', lambda found: f'"{folder / found[1]}"', script)
     script = re.sub(r'(f?)"(checkpoint(?:/[^"]*)?)"', lambda found: f'{found[1]}"{folder / found[2]}"', script)
     try:
         exec(compile(script, "script", "exec"), {"__name__": "__main__"})
