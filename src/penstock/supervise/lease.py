@@ -213,13 +213,18 @@ class Taking:
             if found is not None and found.token > last:
                 raise held(self.url, found)
             token += 1
+        found = read(self.url)
+        if found is not None and found.token >= token:
+            # It was taken between our two looks, and its claim already forgotten.
+            durable.remove(f"{self.url}.{token}")
+            raise held(self.url, found)
         return token
 
     def _forget_claims(self, token: int) -> None:
         folder, _, name = self.url.rpartition("/")
         for each in durable.names(folder):
             number = each.removeprefix(f"{name}.")
-            if number.isdigit() and int(number) <= token:
+            if number.isdigit() and int(number) < token:
                 durable.remove(f"{folder}/{each}")
 
     def _me(self, token: int) -> Holder:
