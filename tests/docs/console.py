@@ -236,8 +236,8 @@ def _with(text: str, command: Command, printed: str) -> str:
     said = "$ " + command.text.replace("\n", "\n> ")
     old = "\n".join([said, *command.prints])
     new = "\n".join([said, *(line.rstrip() for line in printed.rstrip("\n").splitlines())])
-    assert old in text, old
-    return text.replace(old, new, 1)
+    # The same command may stand on the page twice: only where nothing else follows that it printed.
+    return re.sub(re.escape(old) + r"\n+(?=\$ |```)", lambda _: new + "\n", text, count=1)
 
 
 if __name__ == "__main__":

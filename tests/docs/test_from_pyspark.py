@@ -119,6 +119,8 @@ def run(script: str, spark: SparkSession, folder: Path, monkeypatch: pytest.Monk
     # Paths of Spark do not follow chdir.
     script = re.sub(r'"(input|output|archived|pairs|lake|all|even)"', lambda found: f'"{folder / found[1]}"', script)
     script = re.sub(r'(f?)"(checkpoint(?:/[^"]*)?)"', lambda found: f'{found[1]}"{folder / found[2]}"', script)
+    # Nor do those of its workers.
+    script = script.replace('Path(f"rows-', f'Path(f"{folder}/rows-')
     try:
         exec(compile(script, "script", "exec"), {"__name__": "__main__"})
     finally:
