@@ -56,6 +56,7 @@ def main() -> None:
         say(f"killed processes {', '.join(str(pid) for pid in kill_driver(pipeline))}; the trades keep coming")
         feed.wait()
         wait_for(lambda: served(cassandra) == fed(kafka).sums, "the totals to catch up with the trades")
+        wait_for(lambda: starts(work) >= 2, "the driver to be back")
         run(["status", "lambda", "--storage", str(work / ".penstock")], environment)
 
         title("5. Nothing lost, nothing counted twice")
@@ -67,7 +68,7 @@ def main() -> None:
             "in the Delta table": kept(work, environment),
         }.items():
             say(f"{where:<24}{bought:>14,}{sold:>14,}")
-        say(f"{topic.corrupt} corrupt records were left out, and counted (see 'left out' above)")
+        say(f"{topic.corrupt} corrupt records were left out, and counted")
         if os.environ.get("KEEP"):
             stay(environment)
         pipeline.send_signal(signal.SIGINT)
@@ -144,6 +145,12 @@ def wait_for(condition: object, what: str, most_seconds: float = 120) -> None:
 def written(work: Path) -> int:
     """How many batches the Delta table has."""
     return len(list((work / "lake" / "trades" / "_delta_log").glob("*.json"))) - 1
+
+
+def starts(work: Path) -> int:
+    """How often the queries were started, by the event log."""
+    logs = (work / ".penstock" / "lambda" / "events").glob("*.jsonl")
+    return sum(log.read_text(encoding="utf-8").count('"what": "started"') for log in logs)
 
 
 def served(address: str) -> tuple[int, int]:

@@ -62,7 +62,7 @@ def strike(world: World, run: Running, what: str, chance: random.Random) -> None
     elif what == "the driver's Python alone":
         victims = victims[:1]
     else:
-        victims = [each for each in victims if each.name() == "java"]
+        victims = [each for each in victims if is_java(each)]
     kill_all(victims)
 
 
@@ -75,7 +75,15 @@ def driver_of(run: Running) -> psutil.Process | None:
 
 def has_jvm(run: Running) -> bool:
     driver = driver_of(run)
-    return driver is not None and any(each.name() == "java" for each in driver.children())
+    return driver is not None and any(is_java(each) for each in driver.children())
+
+
+def is_java(process: psutil.Process) -> bool:
+    try:
+        return process.name() == "java"
+    except psutil.NoSuchProcess:
+        # Workers come and go, and the shell that becomes Java is gone a moment later.
+        return False
 
 
 def soak(world: World, seed: int, kills: int, batches_of: int, feed_each: int) -> None:

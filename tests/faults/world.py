@@ -8,6 +8,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -138,7 +139,8 @@ def session_of(driver: psutil.Process) -> list[psutil.Process]:
 def kill_all(processes: list[psutil.Process]) -> None:
     """SIGKILL, all at once."""
     for each in processes:
-        if each.is_running():
+        # Some end with those that were killed before them.
+        with suppress(psutil.NoSuchProcess):
             each.kill()
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.services.command import consume, penstock, started, until
-from tests.services.conftest import Kafka
+from tests.services.fixtures import Kafka
 from tests.unit.feeds.streams import ids, refuses, sends, serving, tweet
 
 from penstock.errors import CallError, PenstockError, UnreachableError
