@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test soak fast lint fmt bench clean
+.PHONY: help setup demo test soak fast docs lint fmt bench clean
 
 help:             ## print these lines
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -22,6 +22,11 @@ soak: setup       ## a hundred times SIGKILL and a million records; about an hou
 
 fast: .venv/.installed ## the tests that start no Spark
 	@$(BIN)/python -m pytest -q tests/unit
+
+docs: .venv/.installed ## the guide as static HTML in build/docs, and a manual page in build/man
+	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees -b html docs build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees -b man docs build/man
+	@echo "build/docs/index.html"
 
 lint: .venv/.installed ## ruff, mypy and the layers
 	@$(BIN)/ruff check .

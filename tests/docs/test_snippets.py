@@ -61,6 +61,11 @@ def test_a_python_block_builds_a_pipeline_without_errors(where: str, text: str, 
     assert [str(finding) for finding in found if finding.severity == "error"] == []
 
 
+@pytest.mark.parametrize(("where", "text"), blocks("py"), ids=[where for where, _ in blocks("py")])
+def test_a_piece_of_python_is_python(where: str, text: str):
+    compile(text, where, "exec")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_link_to_a_file_leads_somewhere(page: Path):
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())

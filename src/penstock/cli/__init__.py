@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from penstock.errors import PenstockError
+from penstock.errors import CheckError, LoadError, PenstockError
+from penstock.model import Finding
 from penstock.redaction import guard, redact
 
 VERBS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
@@ -47,5 +48,12 @@ def main() -> None:
     try:
         penstock(prog_name="penstock")
     except PenstockError as error:
-        say(str(error))
+        say(_told(error))
         sys.exit(error.exit_code)
+
+
+def _told(error: PenstockError) -> str:
+    """The error's sentence; of findings, each with the rule that `penstock explain` tells more of."""
+    if not isinstance(error, LoadError | CheckError):
+        return str(error)
+    return "\n".join(f"{each} [{each.rule}]" if isinstance(each, Finding) else str(each) for each in error.findings)

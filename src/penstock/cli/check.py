@@ -7,15 +7,14 @@ import sys
 
 import click
 
-from penstock.checks import check
 from penstock.cli import say
-from penstock.errors import LoadError
+from penstock.cli._rules import findings_of, said
 from penstock.load import load
 from penstock.model import Finding, Pipeline
 
 
 @click.command(short_help="Say what is wrong with a pipeline, without starting Spark.")
-@click.argument("file", default=".")
+@click.argument("file", default=".", type=click.Path())
 @click.option("--deep", is_flag=True, help="Also build it with Spark: SQL, columns and types. Starts no query.")
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
 def command(file: str, deep: bool, as_json: bool) -> None:
@@ -23,32 +22,22 @@ def command(file: str, deep: bool, as_json: bool) -> None:
 
     Example: penstock check trades.yaml
     """
-    pipeline, findings = _findings(file)
+    findings = findings_of(file)
     if as_json:
         click.echo(json.dumps([_as_dict(finding) for finding in findings], indent=2))
     else:
         for finding in findings:
-            say(str(finding))
-    if any(finding.severity == "error" for finding in findings):
+            say(said(finding))
+    wrong = [finding.rule for finding in findings if finding.severity == "error"]
+    if wrong:
+        if not as_json:
+            say(f"why: penstock explain {wrong[0]}")
         sys.exit(1)
-    assert pipeline is not None
+    pipeline = load(file)
     if deep:
         _build(pipeline)
     if not as_json:
         click.echo(f"{pipeline.name}: {_counted(pipeline)}: no errors found")
-
-
-def _findings(file: str) -> tuple[Pipeline | None, list[Finding]]:
-    try:
-        pipeline = load(file)
-    except LoadError as error:
-        return None, [finding for finding in error.findings if isinstance(finding, Finding)]
-    findings = check(pipeline)
-    if pipeline.tests:
-        from penstock.testing.shape import trials
-
-        findings = sorted([*findings, *trials(pipeline)[1]], key=lambda finding: finding.at)
-    return pipeline, findings
 
 
 def _counted(pipeline: Pipeline) -> str:

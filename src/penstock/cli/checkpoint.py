@@ -23,11 +23,14 @@ from penstock.supervise.lease import Taking
 
 @click.group("checkpoint", short_help="Verify, show, back up or restore a pipeline's checkpoints.")
 def command() -> None:
-    """Look at the checkpoints of a pipeline and at the records of its batches."""
+    """Look at the checkpoints of a pipeline and at the records of its batches.
+
+    Example: penstock checkpoint verify trades
+    """
 
 
 @command.command()
-@click.argument("named", metavar="NAME|FILE", default=".")
+@click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 def verify(named: str) -> None:
     """Say whether the checkpoints still are what the records say; exit 1 if not.
 
@@ -45,10 +48,13 @@ def verify(named: str) -> None:
 
 
 @command.command()
-@click.argument("named", metavar="NAME|FILE", default=".")
+@click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def show(named: str, as_json: bool) -> None:
-    """Show the last batch of each sink and where its sources are."""
+    """Show the last batch of each sink and where its sources are.
+
+    Example: penstock checkpoint show trades
+    """
     shown = [_shown(sink) for sink in _sinks(storage_of(named))]
     if as_json:
         click.echo(json.dumps(shown, indent=2))
@@ -60,10 +66,13 @@ def show(named: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("named", metavar="NAME|FILE", default=".")
+@click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--to", "place", type=click.Path(path_type=Path), help="An empty folder (default: in the storage).")
 def backup(named: str, place: Path | None) -> None:
-    """Copy the checkpoints and records of a pipeline that does not run, with checksums."""
+    """Copy the checkpoints and records of a pipeline that does not run, with checksums.
+
+    Example: penstock checkpoint backup trades --to /backup/trades
+    """
     storage = storage_of(named)
     with _alone(storage):
         target = place or Path(storage.url, "backups", f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}")
@@ -73,11 +82,14 @@ def backup(named: str, place: Path | None) -> None:
 
 
 @command.command("restore")
-@click.argument("named", metavar="NAME|FILE", default=".")
+@click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--from", "place", type=click.Path(path_type=Path), help="A backup; without one, the batches' records.")
 @click.option("--behind", is_flag=True, help="Also when batches were written since: they are written again.")
 def restore_(named: str, place: Path | None, behind: bool) -> None:
-    """Put damaged files of the checkpoints back, from the records or from a backup."""
+    """Put damaged files of the checkpoints back, from the records or from a backup.
+
+    Example: penstock checkpoint restore trades
+    """
     storage = storage_of(named)
     with _alone(storage):
         sinks = _sinks(storage)

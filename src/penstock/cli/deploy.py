@@ -30,7 +30,7 @@ _UNITS = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 
 @click.command(short_help="Write a systemd unit, a Dockerfile or Kubernetes manifests for a pipeline.")
 @click.argument("kind", type=click.Choice(sorted(_FILES)))
-@click.argument("file", default=".")
+@click.argument("file", default=".", type=click.Path())
 @click.option("--drain-seconds", default=60, show_default=True, help="Time for running batches when it is stopped.")
 @click.option("--port", default=8085, show_default=True, type=click.IntRange(1, 65535), help="For /health and /ready.")
 @click.option("--to", "folder", type=click.Path(path_type=Path), help="Where to write (default: beside the file).")

@@ -21,7 +21,10 @@ from penstock.words import did_you_mean
 
 @click.group("dev")
 def command() -> None:
-    """Start, stop and look at a real Kafka and a real Cassandra on this machine."""
+    """Start, stop and look at a real Kafka and a real Cassandra on this machine.
+
+    Example: penstock dev up kafka cassandra
+    """
 
 
 @command.command()
@@ -35,6 +38,8 @@ def up(names: tuple[str, ...], port: int | None, tls: bool, sasl: bool, topics: 
 
     --tls or --sasl: the broker also listens for TLS, mutual TLS, and users (PLAIN, SCRAM) over TLS, with certificates
     and passwords that it makes. A file says them to a shell; the user $ConnectionString stands in for Event Hubs.
+
+    Example: penstock dev up kafka --topic trades
     """
     for name in _known(names or ("kafka",)):
         address = start(name, port, LISTENERS if tls or sasl else ())
@@ -51,7 +56,10 @@ def up(names: tuple[str, ...], port: int | None, tls: bool, sasl: bool, topics: 
 @command.command()
 @click.argument("names", nargs=-1, metavar="[SERVICE]...")
 def down(names: tuple[str, ...]) -> None:
-    """Stop services, all unless named; their data stays."""
+    """Stop services, all unless named; their data stays.
+
+    Example: penstock dev down
+    """
     for name in _known(names or tuple(SERVICES)):
         click.echo(_done(_service(name).down()))
 
@@ -60,7 +68,10 @@ def down(names: tuple[str, ...]) -> None:
 @click.argument("names", nargs=-1, metavar="[SERVICE]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def status(names: tuple[str, ...], as_json: bool) -> None:
-    """Show which services run, where and since when."""
+    """Show which services run, where and since when.
+
+    Example: penstock dev status
+    """
     found = [_service(name).status() for name in _known(names or tuple(SERVICES))]
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))

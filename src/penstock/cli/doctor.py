@@ -35,7 +35,7 @@ class Fact:
 
 
 @click.command(short_help="Say what is installed, what is missing and how to get it; of a pipeline, what it can reach.")
-@click.argument("file", required=False)
+@click.argument("file", required=False, type=click.Path())
 @click.option("--wait", "wait_seconds", default=5.0, show_default=True, help="Seconds to wait for brokers of FILE.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(file: str | None, wait_seconds: float, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from penstock.watch.history import story
 
 
 @click.command(short_help="Tell what happened to a pipeline: starts, stops, restarts and why, gaps.")
-@click.argument("named", metavar="NAME|FILE", default=".")
+@click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("-n", "--lines", "most", type=click.IntRange(1), help="Only the last so many lines.")
 @click.option("--json", "as_json", is_flag=True, help="The events themselves, one JSON object a line.")
 def command(named: str, most: int | None, as_json: bool) -> None:

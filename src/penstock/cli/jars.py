@@ -19,13 +19,19 @@ from penstock import jars
 
 @click.group("jars")
 def command() -> None:
-    """See, fetch and verify the jars that Spark and the local services need."""
+    """See, fetch and verify the jars that Spark and the local services need.
+
+    Example: penstock jars list
+    """
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def list_(as_json: bool) -> None:
-    """Show each group of jars, its size, and whether it is here."""
+    """Show each group of jars, its size, and whether it is here.
+
+    Example: penstock jars list
+    """
     groups = [_group(name) for name in jars.GROUPS]
     if as_json:
         click.echo(json.dumps({"folder": str(jars.folder()), "groups": groups}, indent=2))
@@ -36,7 +42,10 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 def fetch(groups: tuple[str, ...]) -> None:
-    """Fetch the jars of some groups, or of all, that are not here yet; prints their files."""
+    """Fetch the jars of some groups, or of all, that are not here yet; prints their files.
+
+    Example: penstock jars fetch kafka delta
+    """
     for path in fetch_with_progress(groups or jars.GROUPS):
         click.echo(path)
 
@@ -44,7 +53,10 @@ def fetch(groups: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 def verify(groups: tuple[str, ...]) -> None:
-    """Hash every jar of some groups, or of those that were fetched, and name the bad ones."""
+    """Hash every jar of some groups, or of those that were fetched, and name the bad ones.
+
+    Example: penstock jars verify
+    """
     chosen = groups or tuple(name for name in jars.GROUPS if _group(name)["state"] != "not fetched")
     bad = jars.verify(chosen)
     for problem in bad:
@@ -57,7 +69,10 @@ def verify(groups: tuple[str, ...]) -> None:
 
 @command.command()
 def warm() -> None:
-    """Make an archive of Spark's classes, once: every later start takes about a third less time."""
+    """Make an archive of Spark's classes, once: every later start takes about a third less time.
+
+    Example: penstock jars warm
+    """
     from penstock.engine.archive import archive_file, make_archive
 
     if not archive_file().exists():

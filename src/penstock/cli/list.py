@@ -17,8 +17,12 @@ from penstock.steps import STEPS
 _ROLES: dict[str, Mapping[str, Any]] = {"source": SOURCES, "step": STEPS, "sink": SINKS}
 
 
+def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    return sorted({name for known in _ROLES.values() for name in known if name.startswith(incomplete)})
+
+
 @click.command(name="list", short_help="Show the connectors and kinds of steps, or the options of one.")
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=_kinds)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(kind: str | None, as_json: bool) -> None:
     """Show every connector and kind of step; with KIND, its options.
@@ -47,7 +51,7 @@ def command(kind: str | None, as_json: bool) -> None:
 
 
 def _print_options(options: type[Options]) -> None:
-    for field in _described("", options)["options"]:
+    for field in described(options):
         default = "required" if field["required"] else f"default {json.dumps(field['default'])}"
         click.echo(f"  {field['name']:<20} {field['description']} ({field['type']}; {default})")
     promise = getattr(options, "promise", None)
@@ -60,9 +64,15 @@ def _print_options(options: type[Options]) -> None:
 
 
 def _described(role: str, options: type[Options]) -> dict[str, Any]:
+    says = (options.__doc__ or "").strip()
+    return {"kind": options.kind, "role": role, "says": says, "options": described(options)}
+
+
+def described(options: type[Options]) -> list[dict[str, Any]]:
+    """The options of a class, as the file writes them: name, type, description, whether needed, default."""
     schema = options.model_json_schema(by_alias=True)
     hidden = {name for name, field in options.model_fields.items() if field.exclude}
-    fields = [
+    return [
         {
             "name": name,
             "type": _type(told),
@@ -73,7 +83,6 @@ def _described(role: str, options: type[Options]) -> dict[str, Any]:
         for name, told in schema["properties"].items()
         if name not in hidden
     ]
-    return {"kind": options.kind, "role": role, "says": (options.__doc__ or "").strip(), "options": fields}
 
 
 def _type(told: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from penstock.watch.status import plain
 
 
 @click.command(short_help="Show what Spark's driver has logged.")
-@click.argument("which", metavar="NAME|FILE")
+@click.argument("which", metavar="NAME|FILE", type=click.Path())
 @click.option("--storage", help="Where the pipeline keeps its events (default: the nearest .penstock).")
 @click.option(
     "-n", "--lines", "count", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many."

@@ -14,7 +14,7 @@ from penstock.cli._places import Place, place
 
 
 @click.command(short_help="Serve the live page: overview, charts, events, Explore.")
-@click.argument("which", metavar="[FILE|STORAGE]", required=False)
+@click.argument("which", metavar="[FILE|STORAGE]", required=False, type=click.Path())
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, show_default=True, help="0 for any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another address needs --cert and --key.")
 @click.option("--cert", default="", help="A certificate for TLS, as a PEM file.")

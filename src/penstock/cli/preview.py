@@ -9,7 +9,7 @@ from penstock.engine.looking import Asked
 
 
 @click.command(short_help="See rows of a source or step arrive, without running the sinks.")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.argument("step", required=False)
 @click.option("--bad", is_flag=True, help="Only records of a source that cannot be decoded, and why.")
 @_look.options

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Run a pipeline until it is stopped.")
-@click.argument("file", default=".")
+@click.argument("file", default=".", type=click.Path())
 @click.option("--once", is_flag=True, help="Process what is there now, then end.")
 @click.option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://... (default: local[*]).")
 @click.option(
@@ -80,7 +80,7 @@ def checked(file: str, master: str | None, say: Callable[[str], None]) -> Pipeli
     findings = check(pipeline)
     for finding in findings:
         if finding.severity == "warning":
-            say(str(finding))
+            say(f"{finding} [{finding.rule}]")
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise CheckError(errors)

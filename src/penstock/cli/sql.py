@@ -9,7 +9,7 @@ from penstock.engine.looking import Asked
 
 
 @click.command(short_help="Ask live streams with a SELECT.")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.argument("select")
 @_look.options
 def command(file: str, select: str, earliest: bool, rows: int, seconds: float, per_second: int, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from penstock.cli._places import place
 
 
 @click.command(short_help="Say how pipelines are doing: state, rates, lag, errors.")
-@click.argument("which", metavar="[NAME|FILE]", required=False)
+@click.argument("which", metavar="[NAME|FILE]", required=False, type=click.Path())
 @click.option("--storage", help="Where the pipelines keep their events (default: the nearest .penstock).")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(which: str | None, storage: str | None, as_json: bool) -> None:

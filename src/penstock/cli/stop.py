@@ -18,7 +18,7 @@ _MARGIN_SECONDS = 30.0
 
 
 @click.command(short_help="Drain a running pipeline and wait for its end.")
-@click.argument("named", metavar="NAME|FILE", default=".")
+@click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--now", is_flag=True, help="Do not wait for running batches: they are repeated on restart.")
 def command(named: str, now: bool) -> None:
     """Let a running pipeline finish its batches, commit them and end.

@@ -32,7 +32,7 @@ _AT_ONCE = 3
 
 
 @click.command(short_help="Run the tests of pipelines on example rows.")
-@click.argument("paths", nargs=-1, metavar="[FILE_OR_FOLDER]...")
+@click.argument("paths", nargs=-1, metavar="[FILE_OR_FOLDER]...", type=click.Path())
 @click.option("-k", "text", default="", metavar="TEXT", help="Only tests whose name has this text in it.")
 @click.option("--watch", is_flag=True, help="Keep Spark warm and run again what a saved file changes.")
 @click.option("--record", "sink", metavar="SINK", help="Print the tests with the rows that SINK writes as expected.")
@@ -150,7 +150,7 @@ def _said_broken(suites: Sequence[Suite]) -> list[Suite]:
     broken = [suite for suite in suites if suite.findings]
     for suite in broken:
         for finding in suite.findings:
-            say(str(finding))
+            say(f"{finding} [{finding.rule}]")
     return broken
 
 

@@ -23,7 +23,7 @@ _HELP = "up/down choose   enter details   q quit"
 
 
 @click.command(short_help="Watch pipelines live in the terminal.")
-@click.argument("which", metavar="[NAME|FILE]", required=False)
+@click.argument("which", metavar="[NAME|FILE]", required=False, type=click.Path())
 @click.option("--storage", help="Where the pipelines keep their events (default: the nearest .penstock).")
 def command(which: str | None, storage: str | None) -> None:
     """Watch every pipeline of a storage, or one of them: arrows choose, enter shows more, q ends.

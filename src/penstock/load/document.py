@@ -19,10 +19,23 @@ from penstock.words import did_you_mean
 
 __all__ = ["Document", "to_pipeline"]
 
-_KEYS = (
-    *("name", "sources", "steps", "sinks", "tests", "spark", "storage"),
-    *("watermarks", "state_limit", "secrets", "restart", "history", "listeners", "webhooks"),
-)
+#: The keys of a file, and what each says.
+KEYS = {
+    "name": "The pipeline's name; by default the file's. Letters, digits, `-` and `_`.",
+    "sources": "Streams that come in, and tables beside them, by name.",
+    "steps": "Rows made from other rows, by name; may be left out.",
+    "sinks": "Where rows go, by name; each is one streaming query with its own checkpoint.",
+    "tests": "Tests on example rows; or in `NAME_test.yaml` beside the file.",
+    "spark": "Spark settings as Spark spells them, and `master`.",
+    "storage": "Where checkpoints, events and logs are kept; by default `.penstock` beside the file.",
+    "watermarks": "`min`, the default, or `max`: which of several watermarks of one query counts.",
+    "state_limit": "Say so when a query has more state than this, like `2 GB`; half of the memory by default.",
+    "secrets": 'Where `${secret:name}` comes from: `{python: "module:function"}`.',
+    "restart": "When a pipeline that failed is started again.",
+    "history": "How long events are kept, like `30 days`; a week by default.",
+    "listeners": 'Classes of yours that Spark tells what happens: `["module:Class"]`.',
+    "webhooks": "Addresses that events are posted to.",
+}
 _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
 
 
@@ -57,8 +70,8 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
 def _check_keys(reading: Reading) -> None:
     values = reading.document.values
     for key in values:
-        if key not in _KEYS:
-            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", did_you_mean(str(key), _KEYS))
+        if key not in KEYS:
+            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", did_you_mean(str(key), KEYS))
     for key, what in _NEEDED.items():
         if values.get(key) is None or (isinstance(values[key], Mapping) and not values[key]):
             reading.found("missing-key", (key,), f"the pipeline has no {key}", f"add '{key}:', {what}")

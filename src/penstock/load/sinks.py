@@ -45,8 +45,13 @@ class _TargetSettings(Options):
 
 class _Settings(Options):
     reads: str = Field(alias="from", min_length=1, description="The source or step whose rows are written.")
-    mode: Literal["append", "update", "complete"] = "append"
-    trigger: str = "default"
+    mode: Literal["append", "update", "complete"] = Field(
+        default="append", description="New rows, changed rows, or the whole result after each batch."
+    )
+    trigger: str = Field(
+        default="default",
+        description="When a batch runs: default, a duration, once, available-now, continuous or real-time with one.",
+    )
 
     @field_validator("trigger")
     @classmethod

@@ -31,10 +31,12 @@ class _Static(Options):
 
 
 class _Settings(Options):
-    metadata: bool = False
-    static: bool | _Static = False
-    watermark: _Watermark | None = None
-    bad_records: Literal["fail", "drop"] = "fail"
+    metadata: bool = Field(default=False, description="Add the struct `_record`: where each record comes from.")
+    static: bool | _Static = Field(default=False, description="Read it as a table beside the streams.")
+    watermark: _Watermark | None = Field(default=None, description="How late a row may be.")
+    bad_records: Literal["fail", "drop"] = Field(
+        default="fail", description="What to do with records that cannot be decoded; `drop` counts them."
+    )
 
 
 _OWN = tuple(_Settings.model_fields)

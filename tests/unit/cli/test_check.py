@@ -22,9 +22,11 @@ def test_everything_wrong_is_said_at_once_with_its_line(tmp_path: Path):
     result = CliRunner().invoke(penstock, ["check", str(file)])
 
     assert result.exit_code == 1
-    lines = result.output.splitlines()
+    *lines, why = result.output.splitlines()
     assert [line.split(":")[1] for line in lines] == ["2", "4", "5"]
-    assert f"{file}:2: source 'ticks' does not know 'rows_per_secnd'; did you mean 'rows_per_second'?" in lines
+    says = "source 'ticks' does not know 'rows_per_secnd'; did you mean 'rows_per_second'?"
+    assert f"{file}:2: {says} [unknown-key]" in lines
+    assert why == "why: penstock explain unknown-key"
 
 
 def test_findings_as_json(tmp_path: Path):

@@ -1,0 +1,44 @@
+"""penstock explain"""
+
+from __future__ import annotations
+
+import textwrap
+from difflib import get_close_matches
+
+import click
+
+from penstock.cli._rules import example, rules, said
+from penstock.errors import CallError
+
+
+def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    return [name for name in rules() if name.startswith(incomplete)]
+
+
+@click.command(short_help="Say what a rule of `check` is about, and show a file that breaks it.")
+@click.argument("rule", required=False, shell_complete=_names)
+def command(rule: str | None) -> None:
+    """Say why a RULE of `penstock check` is there, with a file that breaks it; without one, list the rules.
+
+    Findings end with the name of their rule in brackets.
+
+    Example: penstock explain names-exist
+    """
+    known = rules()
+    if rule is None:
+        width = max(map(len, known))
+        for each in known.values():
+            click.echo(f"{each.name:<{width}}  {each.claim}")
+        return
+    name = rule.strip("[]")
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`penstock explain` lists them"
+        raise CallError(f"there is no rule {name!r}; {hint}")
+    told = known[name]
+    click.echo(f"{told.name}: {told.claim}\n")
+    click.echo(textwrap.fill(told.why, 100))
+    if told.wrong:
+        click.echo(f"\nwrong.yaml:\n{textwrap.indent(told.wrong.rstrip(), '    ')}\n")
+        for finding in example(told):
+            click.echo(said(finding))

@@ -1,0 +1,92 @@
+"""Every rule that a finding can name is explained, with a file that really breaks it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.checks import RULES
+from penstock.cli._rules import example, rules, said
+from penstock.cli.check import command as check_command
+from penstock.cli.explain import command
+from penstock.model import Finding, Location
+
+SOURCE = Path(__file__).parents[3] / "src" / "penstock"
+NOTING = {"Finding", "found", "_note", "_stop", "_finding"}
+
+
+def named_in_code() -> set[str]:
+    """The first argument, or `rule=`, of every call that makes a finding, and what `_sentence` returns first."""
+    names = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            texts: list[ast.expr] = []
+            if isinstance(node, ast.Call):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                if called in NOTING and path.parent.name in {"load", "checks", "testing"}:
+                    texts = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "rule")]
+            elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and path.name == "validate.py":
+                texts = node.value.elts[:1]
+            names |= {
+                each.value
+                for each in texts
+                if isinstance(each, ast.Constant) and re.fullmatch(r"[a-z]+(-[a-z]+)*", str(each.value))
+            }
+    return names
+
+
+def test_every_rule_in_the_code_is_explained():
+    named = named_in_code()
+
+    assert {"names-exist", "unknown-key", "variable", "sql-is-understood", "test-crash", "file"} <= named
+    assert named - set(rules()) == set()
+
+
+def test_every_rule_of_check_is_explained_under_the_name_of_its_function():
+    assert {rule.__name__.replace("_", "-") for rule in RULES} <= set(rules())
+
+
+@pytest.mark.parametrize("name", [rule.name for rule in rules().values() if rule.wrong])
+def test_the_example_of_a_rule_breaks_it(name: str):
+    found = example(rules()[name])
+
+    assert name in [finding.rule for finding in found]
+
+
+def test_a_rule_is_explained_with_what_check_says():
+    told = CliRunner().invoke(command, ["complete-has-aggregation"])
+
+    assert told.exit_code == 0
+    claim = "Mode complete writes the whole result again, so there is an aggregation that has one."
+    assert told.output.splitlines()[0] == f"complete-has-aggregation: {claim}"
+    assert told.output.splitlines()[-1] == (
+        "wrong.yaml:4: sink 'out' has mode 'complete', and 'ticks' does not aggregate; "
+        "use append, or GROUP BY in a step [complete-has-aggregation]"
+    )
+
+
+def test_a_misspelled_rule_gets_the_nearest_one():
+    told = CliRunner().invoke(command, ["name-exists"])
+
+    assert str(told.exception) == "there is no rule 'name-exists'; did you mean 'names-exist'?"
+
+
+def test_a_finding_ends_with_its_rule_and_an_error_says_where_to_read_on(tmp_path: Path):
+    file = tmp_path / "ticks.yaml"
+    file.write_text("sources: {ticks: {rate: {}}}\nsinks: {out: {from: tick, console: {}}}\n")
+
+    told = CliRunner().invoke(check_command, [str(file)])
+
+    assert told.exit_code == 1
+    assert told.stderr.splitlines()[-2:] == [
+        f"{file}:2: sink 'out' reads 'tick', which is no source and no step; did you mean 'ticks'? [names-exist]",
+        "why: penstock explain names-exist",
+    ]
+
+
+def test_what_is_printed_of_a_finding():
+    assert said(Finding("no-cycle", Location("a.yaml", 3), "it", "mend it")) == "a.yaml:3: it; mend it [no-cycle]"
