@@ -10,7 +10,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+import psutil
 
 from penstock import jars
 from penstock.connectors.kafka import create_topics
@@ -64,12 +67,17 @@ def _compare(servers: str, folder: Path) -> list[str]:
     print(f"targets: {RECORDS:,} records in batches of {RECORDS // _BATCHES:,}, {ROUNDS} rounds, after the first batch")
     contestants = {**{name: (name,) for name in _TARGETS}, "all three": _SEVERAL}
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    busy: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(ROUNDS):
         for name in [*contestants][number % len(contestants) :] + [*contestants][: number % len(contestants)]:
-            seconds[name].append(_run(servers, folder / "run", contestants[name], number))
+            took, cores = _run(servers, folder / "run", contestants[name], number)
+            seconds[name].append(took)
+            busy[name].append(cores)
     for name, found in seconds.items():
-        records = RECORDS * (_BATCHES - 1) / _BATCHES
-        print(f"  {name:<20} {records / statistics.median(found):>9,.0f} records/s")
+        records, took = RECORDS * (_BATCHES - 1) / _BATCHES, statistics.median(found)
+        cores = statistics.median(busy[name])
+        work = f"{cores:.2f} of {psutil.cpu_count()} cores busy: {took * cores:5.1f} s of work"
+        print(f"  {name:<20} {records / took:>9,.0f} records/s {took:5.1f} s, {work}")
     once = statistics.median(plain / own for plain, own in zip(seconds["kafka"], seconds[_SEVERAL[0]], strict=True))
     slowest = [max(seconds[name][number] for name in _SEVERAL) for number in range(ROUNDS)]
     cost = statistics.median(own / one for own, one in zip(seconds["all three"], slowest, strict=True))
@@ -79,20 +87,34 @@ def _compare(servers: str, folder: Path) -> list[str]:
     return [text for good, text in wanted if not good]
 
 
-def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> float:
+def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> tuple[float, float]:
+    """The time of all batches but the first, and how many cores of the machine were busy meanwhile."""
     place.mkdir()
     topic = f"out-{'-'.join(targets).replace(' ', '-')}-{number}"
     create_topics(servers, (topic,))
     text = _HEAD + "".join(_TARGETS[name] for name in targets)
     (place / "copy.yaml").write_text(text.format(servers=servers, part=RECORDS // _BATCHES, topic=topic))
     command = [sys.executable, "-m", "penstock", "run", str(place / "copy.yaml"), "--once"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{said.stderr}")
+    batches: list[tuple[float, float, float]] = []
+    said = ""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        for line in run.stderr or ():
+            said += line
+            batch = re.search(r"rows/s, ([\d.]+) s", line)
+            if batch:
+                batches.append((float(batch[1]), time.monotonic(), _work()))
+    if run.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{said}")
     shutil.rmtree(place)
-    batches = [float(each) for each in re.findall(r"rows/s, ([\d.]+) s", said.stderr + said.stdout)]
     # In the first batch code is compiled, most of all where there is most of it; a pipeline runs for months.
-    return sum(batches[1:])
+    (_, begun, before), (_, ended, after) = batches[0], batches[-1]
+    return sum(took for took, _, _ in batches[1:]), (after - before) / (ended - begun)
+
+
+def _work() -> float:
+    """The seconds that the machine's cores have worked, the broker's among them."""
+    times = psutil.cpu_times()
+    return times.user + times.system
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class Shell:
         self._state = self.folder.parent / f"{self.folder.name}-state"
         self._state.write_text(f"cd {shlex.quote(str(self.folder))}\n")
         tools = self.folder.parent / f"{self.folder.name}-bin"
-        tools.mkdir()
+        tools.mkdir(exist_ok=True)
         for name, module in (("penstock", "-m penstock "), ("python", "")):
             tool = tools / name
             tool.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n')

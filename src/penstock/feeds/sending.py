@@ -89,8 +89,12 @@ class Feeding:
     def run(self, records: Iterator[Record]) -> int:
         """Send them all; how many have arrived."""
         try:
-            for target in self.targets:
-                target.open()
+            try:
+                for target in self.targets:
+                    target.open()
+            except KeyboardInterrupt:
+                # No reader came.
+                return 0
             try:
                 self._send(records)
             except KeyboardInterrupt:
