@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SESSION = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Delta reads its log in 50 tasks, which costs a small batch seconds; four are enough for a million files.
-    "spark.databricks.delta.snapshotPartitions": "4",
+    # Delta reads its log in 50 tasks for every commit, which costs a small batch seconds.
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 # Of 10,000 tasks, by default, that list the folders of a table when old files are looked for.
 _FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
