@@ -88,7 +88,7 @@ def calls(verbs: tuple[str, ...]) -> list[tuple[str, str]]:
     """Each call of some commands, in blocks for the shell and inside sentences."""
     pattern = rf"(?:^|`)penstock ((?:{'|'.join(verbs)}) [^`\n]+)"
     return [
-        (str(page.relative_to(ROOT)), call)
+        (str(page.relative_to(ROOT)), call.removesuffix(" &"))
         for page in PAGES
         for call in re.findall(pattern, page.read_text(), re.MULTILINE)
         if "..." not in call and "[" not in call
