@@ -29,8 +29,9 @@ pytest_plugins = ["tests.services.fixtures"]
 # Without a size of its own the cache for code is small, and once it is full everything is interpreted.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
-#: What takes long goes first, so that two processes are done at about the same time.
-_ORDER = ("docs", "faults", "services", "crash", "browser", "spark", "unit")
+#: What takes long goes first, so that two processes are done at about the same time; what leaves an event loop running
+#: in its process goes last.
+_ORDER = ("docs", "faults", "services", "crash", "spark", "unit", "browser")
 
 
 @pytest.hookimpl(trylast=True)

@@ -168,6 +168,8 @@ class Shell:
                 stdin=subprocess.DEVNULL,
                 env=self._env,
                 start_new_session=True,
+                # Ctrl-C works at a terminal, also where these tests run in the background of a shell, which ignores it.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self._groups.append(process.pid)
         ends = time.monotonic() + SECONDS

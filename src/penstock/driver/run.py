@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from penstock.driver.clock import Clock
 from penstock.driver.ears import Ears, Go
@@ -90,8 +90,9 @@ class _Driver:
         self.vitals.watch_jvm(spark)
         try:
             self._serve(spark)
-        except Py4JNetworkError:
-            self.vitals.mourn()
+        except (Py4JError, ConnectionError) as error:
+            if not isinstance(error, Py4JJavaError):
+                self.vitals.mourn()
             raise
         finally:
             self.vitals.expect_the_end()

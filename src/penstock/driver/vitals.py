@@ -88,7 +88,7 @@ class Vitals:
         while not self._done.wait(_BEAT_SECONDS):
             try:
                 self._ears.report("beat", queries=self._look())
-            except Py4JError:
+            except (Py4JError, ConnectionError):
                 # The JVM is dying or dead; another thread waits for that. Without its answers there is no beat.
                 continue
             if self._ears.orphaned:
