@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from cassandra import OperationTimedOut
+from cassandra.cluster import NoHostAvailable
 from tests.faults.world import World, is_up, pid
 from tests.services.command import penstock, started, until
 from tests.services.fixtures import Store
@@ -80,5 +82,9 @@ def test_cassandra_is_killed_stands_still_and_comes_back_and_a_dropped_column_st
 
 def has_all(cassandra: Store, world: World) -> bool:
     """Whether the table has every id that was sent, and no other; it may have a batch later than the folder."""
-    found = Counter(row[0] for row in cassandra.cql("SELECT value FROM t "))
+    try:
+        found = Counter(row[0] for row in cassandra.cql("SELECT value FROM t "))
+    except (NoHostAvailable, OperationTimedOut):
+        # Our own session has not noticed yet that it is back.
+        return False
     return found == Counter(world.sent) and world.has_all()

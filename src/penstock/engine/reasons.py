@@ -16,6 +16,7 @@ _WRAPPERS = (
 )
 _POSITION = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
 _CAUSED = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
+_CALLED = re.compile(r"^: (?:[\w.$]+\.)?(\w+(?:Exception|Error))(?:: (.+))?$", re.MULTILINE)
 _PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE)
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 
@@ -31,13 +32,18 @@ def sentence(error: BaseException | str) -> str:
     if "Traceback (most recent call last)" in text and not inside_java:
         return _python(text)
     conditions = [match for match in _CONDITION.finditer(text) if match.group(1) not in _WRAPPERS]
-    caused = _CAUSED.findall(text)
+    # That a Python function raised is said around the reason, not by it.
+    caused = [(kind, says) for kind, says in _CAUSED.findall(text) if "Python Proxy" not in says]
     if conditions:
         # Some of Spark's sentences say that something failed, and only their cause says what.
         cause = caused[-1][1] if caused and conditions[-1].group(1).endswith(".NO_HINT") else ""
         return _one_line(text[conditions[-1].start() :]) + (f" {_one_line(cause)}" if cause else "")
     if caused:
         return _one_line(caused[-1][1])
+    called = _CALLED.findall(text) if inside_java else []
+    if called:
+        kind, says = called[-1]
+        return _one_line(says or kind)
     return _one_line(text)
 
 

@@ -59,3 +59,18 @@ def test_the_line_inside_a_query_is_found():
     assert position(Exception("[PARSE_SYNTAX_ERROR] near 'x'. (line 3, pos 4)")) == 3
     assert position(Exception("cannot be resolved; line 2 pos 7;")) == 2
     assert position(Exception("no place")) is None
+
+
+def test_java_that_failed_inside_a_python_function_is_the_reason():
+    text = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: see below
+=== Streaming Query ===
+org.apache.spark.sql.streaming.StreamingQueryException: ...
+Caused by: py4j.Py4JException: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call)
+  File "fan_out.py", line 74, in _write
+    target.connector.write_batch(rows, batch)
+py4j.protocol.Py4JJavaError: An error occurred while calling o93.save.
+: com.datastax.oss.driver.api.core.AllNodesFailedException: Could not reach any contact point
+\tat com.datastax.oss.driver.Session.init(Session.java:1)
+"""
+
+    assert sentence(text) == "Could not reach any contact point"
