@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from penstock.cli import VERBS, penstock
-from penstock.cli._rules import example, said
+from penstock.cli import VERBS, penstock, said
+from penstock.cli._rules import example
 from penstock.cli._rules import rules as all_rules
 from penstock.cli.list import described
 from penstock.connectors import SINKS, SOURCES

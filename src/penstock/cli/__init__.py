@@ -42,6 +42,11 @@ def say(text: str) -> None:
     click.echo(redact(text), err=True)
 
 
+def said(finding: Finding) -> str:
+    """A finding as it is printed: the sentence, and the rule that `penstock explain` tells more of."""
+    return f"{finding} [{finding.rule}]"
+
+
 def main() -> None:
     """Run the command line; our errors print without a traceback."""
     guard()
@@ -53,7 +58,7 @@ def main() -> None:
 
 
 def _told(error: PenstockError) -> str:
-    """The error's sentence; of findings, each with the rule that `penstock explain` tells more of."""
+    """The error's sentence; of findings, each of theirs."""
     if not isinstance(error, LoadError | CheckError):
         return str(error)
-    return "\n".join(f"{each} [{each.rule}]" if isinstance(each, Finding) else str(each) for each in error.findings)
+    return "\n".join(said(each) if isinstance(each, Finding) else str(each) for each in error.findings)

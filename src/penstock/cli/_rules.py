@@ -13,7 +13,7 @@ import yaml
 from penstock.checks import RULES, check
 from penstock.errors import LoadError
 from penstock.load import load
-from penstock.model import Finding, Location
+from penstock.model import Finding, Location, Pipeline
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ def rules() -> dict[str, Rule]:
     }
 
 
-def findings_of(file: str | Path) -> list[Finding]:
-    """Everything that is wrong with a file, its tests included."""
+def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
+    """The pipeline, if it can be loaded, and everything that is wrong with its file, its tests included."""
     try:
         pipeline = load(file)
     except LoadError as error:
-        return [finding for finding in error.findings if isinstance(finding, Finding)]
+        return None, [finding for finding in error.findings if isinstance(finding, Finding)]
     found = check(pipeline)
     if pipeline.tests:
         from penstock.testing.shape import trials
 
         found = sorted([*found, *trials(pipeline)[1]], key=lambda finding: finding.at)
-    return found
+    return pipeline, found
 
 
 def example(rule: Rule) -> list[Finding]:
@@ -59,10 +59,5 @@ def example(rule: Rule) -> list[Finding]:
         file.write_text(rule.wrong, encoding="utf-8")
         return [
             Finding(each.rule, Location("wrong.yaml", each.at.line), each.says, each.fix, each.severity)
-            for each in findings_of(file)
+            for each in findings_of(file)[1]
         ]
-
-
-def said(finding: Finding) -> str:
-    """A finding as it is printed: the sentence, and the rule that `penstock explain` tells more of."""
-    return f"{finding} [{finding.rule}]"

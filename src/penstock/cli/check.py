@@ -7,9 +7,8 @@ import sys
 
 import click
 
-from penstock.cli import say
-from penstock.cli._rules import findings_of, said
-from penstock.load import load
+from penstock.cli import said, say
+from penstock.cli._rules import findings_of
 from penstock.model import Finding, Pipeline
 
 
@@ -22,18 +21,17 @@ def command(file: str, deep: bool, as_json: bool) -> None:
 
     Example: penstock check trades.yaml
     """
-    findings = findings_of(file)
+    pipeline, findings = findings_of(file)
     if as_json:
         click.echo(json.dumps([_as_dict(finding) for finding in findings], indent=2))
     else:
         for finding in findings:
             say(said(finding))
     wrong = [finding.rule for finding in findings if finding.severity == "error"]
-    if wrong:
-        if not as_json:
+    if pipeline is None or wrong:
+        if wrong and not as_json:
             say(f"why: penstock explain {wrong[0]}")
         sys.exit(1)
-    pipeline = load(file)
     if deep:
         _build(pipeline)
     if not as_json:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from difflib import get_close_matches
 
 import click
 
-from penstock.cli._rules import example, rules, said
+from penstock.cli import said
+from penstock.cli._rules import example, rules
 from penstock.errors import CallError
+from penstock.words import nearest
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
@@ -32,8 +33,8 @@ def command(rule: str | None) -> None:
         return
     name = rule.strip("[]")
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`penstock explain` lists them"
+        near = nearest(name, known)
+        hint = f"did you mean {near!r}?" if near else "`penstock explain` lists them"
         raise CallError(f"there is no rule {name!r}; {hint}")
     told = known[name]
     click.echo(f"{told.name}: {told.claim}\n")

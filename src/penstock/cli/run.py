@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.cli import said
 from penstock.cli._talk import Talk
 from penstock.supervise.child import Child
 from penstock.supervise.orders import Orders
@@ -80,7 +81,7 @@ def checked(file: str, master: str | None, say: Callable[[str], None]) -> Pipeli
     findings = check(pipeline)
     for finding in findings:
         if finding.severity == "warning":
-            say(f"{finding} [{finding.rule}]")
+            say(said(finding))
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         raise CheckError(errors)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli import say
+from penstock.cli import said, say
 from penstock.errors import CallError
 from penstock.testing.suites import Suite, discover
 from penstock.testing.watching import watch as watch_files
@@ -150,7 +150,7 @@ def _said_broken(suites: Sequence[Suite]) -> list[Suite]:
     broken = [suite for suite in suites if suite.findings]
     for suite in broken:
         for finding in suite.findings:
-            say(f"{finding} [{finding.rule}]")
+            say(said(finding))
     return broken
 
 

@@ -47,7 +47,11 @@ def _commits(sink: Ledgers) -> Iterator[str]:
         name = f"commits/{number}"
         if number in on_record or not damage(name, checkpoint.read(name)):
             continue
-        following = checkpoint.read(f"offsets/{number + 1}")
+        next_offsets = f"offsets/{number + 1}"
+        following = checkpoint.read(next_offsets)
+        if following is not None and damage(next_offsets, following):
+            # It stays as it is, and is told: what its batch began with cannot be known.
+            continue
         if following is None:
             durable.remove(f"{checkpoint.url}/{name}")
             says = "removed: its batch is done once more, and what has it already skips it"

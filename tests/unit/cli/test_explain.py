@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.checks import RULES
-from penstock.cli._rules import example, rules, said
+from penstock.cli import said
+from penstock.cli._rules import example, rules
 from penstock.cli.check import command as check_command
 from penstock.cli.explain import command
 from penstock.model import Finding, Location

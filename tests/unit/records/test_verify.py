@@ -161,6 +161,17 @@ def test_a_commit_that_a_power_cut_left_empty_is_written_anew_when_the_next_batc
     assert problems(sink) == []
 
 
+def test_a_commit_is_no_guess_when_the_offsets_after_it_are_damaged_too(sink: Ledgers):
+    put(sink, 3)
+    Path(sink.checkpoint.url, "commits", "3").write_text("")
+    Path(sink.checkpoint.url, "offsets", "4").write_text("")
+    Path(sink.storage, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 4}')
+
+    assert from_records(sink) == []
+    assert "commits/3 is empty" in said(sink)
+    assert "offsets/4 is empty" in said(sink)
+
+
 def test_a_damaged_record_is_an_error_and_not_a_guess(sink: Ledgers):
     file = Path(sink.journal.url, "2.json")
     file.write_text(file.read_text().replace("a-query", "b-query"))
