@@ -59,8 +59,8 @@ def topics(broker: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(cassandra_address: str, cassandra_session: Any) -> str:
-    """The port of a Cassandra with the tables that the scripts name."""
+def site(cassandra_address: str, cassandra_session: Any) -> Iterator[str]:
+    """The port of a Cassandra with the tables that the scripts name; others make them anew."""
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     for statement in (
         f"CREATE KEYSPACE IF NOT EXISTS site WITH replication = {replication}",
@@ -69,7 +69,8 @@ def site(cassandra_address: str, cassandra_session: Any) -> str:
         "INSERT INTO site.users (login_id, user_name) VALUES ('100001', 'Prashant')",
     ):
         cassandra_session.execute(statement)
-    return cassandra_address.rpartition(":")[2]
+    yield cassandra_address.rpartition(":")[2]
+    cassandra_session.execute("DROP KEYSPACE site")
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,7 +65,7 @@ def copied(source: Path, target: Path) -> None:
             continue
 
 
-def judged(cut: World, damage: str) -> str:
+def judged(cut: World, damage: str, mend: Callable[[], None] = lambda: None) -> str:
     """How a run from a cut ended: it went on with nothing lost or twice, or it named the file at fault."""
     if damage:
         newest = max((cut.checkpoint / damage).glob("[0-9]*"), key=lambda file: int(file.name))
@@ -77,6 +79,7 @@ def judged(cut: World, damage: str) -> str:
     assert re.search(rf"{damage}/\d+", ran.stderr), ran.stderr
     restored = penstock("checkpoint", "restore", "copy", folder=cut.folder)
     assert restored.returncode == 0, restored.stderr
+    mend()
     ran = penstock("run", "copy.yaml", "--once", folder=cut.folder)
     assert ran.returncode == 0, ran.stderr
     assert cut.files() == Counter(cut.sent)
@@ -95,6 +98,22 @@ def power_cuts(world: World, seed: int, count: int) -> None:
 @pytest.mark.faults
 def test_three_power_cuts_lose_nothing(world: World, seed: int):
     power_cuts(world, seed, 3)
+
+
+@pytest.mark.faults
+def test_a_power_cut_between_two_targets_keeps_what_the_batch_was_of(world: World):
+    world.write(FOLDER, most=1000)
+    world.feed(400)
+    blocked = world.folder / "second"
+    blocked.write_text("no folder")
+    assert penstock("run", "copy.yaml", "--once", folder=world.folder).returncode == 1
+    assert sum(world.files().values()) == 400, "the first target has the batch"
+    world.feed(200)
+
+    assert judged(world, "offsets", mend=blocked.unlink) == "stopped, was restored, went on"
+
+    second = [json.loads(line) for file in blocked.rglob("*.json") for line in file.read_text().splitlines()]
+    assert Counter(row["value"] for row in second) == Counter(world.sent)
 
 
 @pytest.mark.soak

@@ -47,6 +47,8 @@ class FanOut:
         """Write one batch to every target that does not have it."""
         query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         waiting = [target for target in self.sink.targets if not self.ledger.has(target.name, query, number)]
+        if waiting:
+            self.ledger.begin(number)
         if len(waiting) == 1:
             self._write(waiting[0], rows, self._batch(waiting[0], query, number))
         elif waiting:

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 
 from penstock.engine.storage import Storage, StorageError
-from penstock.records import durable
+from penstock.records import begun, durable
+from penstock.records.checkpoint import Checkpoint
 
 
 @dataclass
@@ -23,6 +24,10 @@ class Ledger:
             self._known[target] = self._read(target)
         known_query, known_batch = self._known[target]
         return known_query == query and batch <= known_batch
+
+    def begin(self, batch: int) -> None:
+        """What the batch is of is kept: on the disk when this returns, and before any target gets a row."""
+        begun.keep(self._folder, Checkpoint(self.storage.checkpoint(self.sink)), batch)
 
     def write(self, target: str, query: str, batch: int) -> None:
         """The target has this batch: on the disk when this returns."""
@@ -44,4 +49,8 @@ class Ledger:
             raise StorageError(f"cannot read the ledger {url}: {error}; {fix}") from error
 
     def _url(self, target: str) -> str:
-        return f"{self.storage.url}/ledger/{self.sink}/{target}.json"
+        return f"{self._folder}/{target}.json"
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.storage.url}/ledger/{self.sink}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.errors import PenstockError
-from penstock.records import durable
+from penstock.records import begun, durable
 from penstock.records.checkpoint import damage, digest
 from penstock.records.verify import Ledgers
 
@@ -24,20 +24,26 @@ def from_records(sink: Ledgers) -> list[str]:
     """Put back every small file of the checkpoint that is not what the records say; the names of those."""
     done = []
     checkpoint = sink.checkpoint
-    for number in sink.journal.numbers:
-        record = sink.journal.read(number)
-        for name, text in record.texts.items():
-            content = checkpoint.read(name)
-            if content is None or digest(content) != record.files[name]:
-                durable.replace(f"{checkpoint.url}/{name}", text)
-                durable.forget_crc(f"{checkpoint.url}/{name}")
-                done.append(name)
+    for name, text in _texts(sink):
+        if checkpoint.read(name) != text.encode():
+            durable.replace(f"{checkpoint.url}/{name}", text)
+            durable.forget_crc(f"{checkpoint.url}/{name}")
+            done.append(name)
     unfinished = _unfinished(sink)
     if unfinished:
         durable.remove(f"{checkpoint.url}/{unfinished}")
         durable.forget_crc(f"{checkpoint.url}/{unfinished}")
         done.append(f"{unfinished} (removed: it was being written, and no target has its batch)")
     return [*done, *_commits(sink)]
+
+
+def _texts(sink: Ledgers) -> Iterator[tuple[str, str]]:
+    """What the small files held, of batches that are on record and of the one that was begun after them."""
+    for number in sink.journal.numbers:
+        yield from sink.journal.read(number).texts.items()
+    number, texts = begun.kept(sink.ledger)
+    if number > max(sink.journal.numbers, default=-1):
+        yield from texts.items()
 
 
 def _commits(sink: Ledgers) -> Iterator[str]:

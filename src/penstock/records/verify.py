@@ -42,11 +42,16 @@ class Ledgers:
     @property
     def journal(self) -> Journal:
         """Ours."""
-        return Journal(f"{self.storage}/ledger/{self.name}/batches")
+        return Journal(f"{self.ledger}/batches")
+
+    @property
+    def ledger(self) -> str:
+        """The folder of what we keep of it."""
+        return f"{self.storage}/ledger/{self.name}"
 
     def targets(self) -> dict[str, tuple[str, int]]:
         """The query and the batch that each target of ours has."""
-        folder = f"{self.storage}/ledger/{self.name}"
+        folder = self.ledger
         found = {}
         for name in durable.names(folder):
             if name.endswith(".json") and not name.startswith("."):

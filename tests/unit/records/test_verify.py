@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.driver.recorder import adopt, record
+from penstock.records import begun
 from penstock.records.anew import begin_anew
 from penstock.records.restore import BackupError, backup, from_backup, from_records
 from penstock.records.verify import Ledgers, problems
@@ -135,6 +136,21 @@ def test_offsets_that_a_power_cut_left_empty_stay_when_a_target_has_their_batch(
 
     assert from_records(sink) == []
     assert "offsets/3 is empty" in said(sink)
+
+
+def test_offsets_of_a_batch_that_was_begun_are_put_back(sink: Ledgers):
+    put(sink, 3)
+    Path(sink.checkpoint.url, "commits", "3").unlink()
+    begun.keep(sink.ledger, sink.checkpoint, 3)
+    offsets = Path(sink.checkpoint.url, "offsets", "3")
+    held = offsets.read_text()
+    offsets.write_text("")
+    Path(sink.storage, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 3}')
+
+    assert "offsets/3 is empty" in said(sink)
+    assert from_records(sink) == ["offsets/3"]
+    assert problems(sink) == []
+    assert offsets.read_text() == held
 
 
 def test_a_commit_that_a_power_cut_left_empty_before_it_was_on_record_is_done_again(sink: Ledgers):
