@@ -51,8 +51,8 @@ def schedule(seed: int, count: int) -> Iterator[str]:
 def strike(world: World, run: Running, what: str, chance: random.Random) -> None:
     """Kill the driver, all of it or a part, at a moment."""
     until(lambda: driver_of(run) is not None and has_jvm(run), f"a driver\n{run.said[-2000:]}")
-    before = world.commits()
-    until(lambda: world.commits() > before or run.process.poll() is not None, f"a batch\n{run.said[-2000:]}")
+    before = world.last("commits")
+    until(lambda: world.last("commits") > before or run.process.poll() is not None, f"a batch\n{run.said[-2000:]}")
     assert run.process.poll() is None, run.said
     victims = session_of(run.driver)
     if what in MOMENTS:

@@ -36,9 +36,9 @@ def cuts(world: World, count: int, chance: random.Random) -> list[World]:
     found: list[World] = []
     with started("run", "copy.yaml", folder=world.folder) as run:
         for number in range(count):
-            before = world.commits()
+            before = world.last("commits")
             world.feed(400)
-            until(lambda now=before: world.commits() > now or run.process.poll() is not None, f"a batch\n{run.said}")
+            until(lambda now=before: world.last("commits") > now or run.process.poll() is not None, f"a batch\n{run.said}")
             assert run.process.poll() is None, run.said
             # At some instant of the batches that follow.
             until(lambda: chance.random() < 0.3, "an instant")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,53 @@ def test_a_replayed_batch_makes_no_commit(spark, tmp_path):
 
         assert DeltaTable(sink.path).version() == version
         assert rows_of(sink.path) == [(1, "a")]
+
+
+def test_batches_that_follow_each_other_carry_their_numbers_too(spark, tmp_path):
+    rows = spark.createDataFrame([(1, "a")], "id int, name string")
+    sink = DeltaSink(path=str(tmp_path / "lake"), options={"userMetadata": "from the till"})
+    sink.fit(spark, rows.schema, "append")
+    for number in range(4):
+        sink.write_batch(rows, batch(number))
+
+    table = DeltaTable(sink.path)
+    commits = [json.loads(line) for file in sorted(Path(sink.path, "_delta_log").glob("*.json")) for line in file.open()]
+    assert [each["txn"]["version"] for each in commits if "txn" in each] == [0, 1, 2, 3]
+    assert {entry["userMetadata"] for entry in table.history(3)} == {"from the till"}
+    # A driver that starts anew, and repeats what it cannot know.
+    again = DeltaSink(path=sink.path)
+    again.fit(spark, rows.schema, "append")
+    again.write_batch(rows, batch(3))
+    again.write_batch(rows, batch(4))
+    assert rows_of(sink.path) == [(1, "a")] * 5
+
+
+def test_of_two_processes_that_commit_the_same_batch_one_is_refused(spark, tmp_path):
+    rows = spark.createDataFrame([(1, "a")], "id int, name string")
+    slow, quick = (DeltaSink(path=str(tmp_path / "lake")) for _ in range(2))
+    slow.fit(spark, rows.schema, "append")
+    slow.write_batch(rows, batch(0))
+    begun, done = tmp_path / "begun", tmp_path / "done"
+
+    def held(batches):
+        begun.touch()
+        while not done.exists():
+            time.sleep(0.05)
+        yield from batches
+
+    with ThreadPoolExecutor() as pool:
+        write = pool.submit(slow.write_batch, rows.coalesce(1).mapInArrow(held, rows.schema), batch(1))
+        try:
+            while not begun.exists() and not write.done():
+                time.sleep(0.05)
+            quick.write_batch(rows, batch(1))
+        finally:
+            done.touch()
+
+    assert "DELTA_CONCURRENT_TRANSACTION" in str(write.exception())
+    assert rows_of(tmp_path / "lake") == [(1, "a")] * 2
+    slow.write_batch(rows, batch(1))
+    assert rows_of(tmp_path / "lake") == [(1, "a")] * 2, "what failed is looked for"
 
 
 SIDE_BY_SIDE = """

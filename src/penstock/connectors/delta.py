@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 
 from penstock.connectors.delta_tables import DeltaTable, apart
 from penstock.connectors.fitting import Misfits, one_per_key, quoted, require_columns
@@ -203,6 +203,9 @@ class DeltaSink(SinkOptions):
     )
     compact: Compact | None = Field(default=None, description="When small files are put together.")
 
+    _last: tuple[str, int] | None = PrivateAttr(default=None)
+    """The query and the batch of the commit that this process made last."""
+
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
         if self.latest_by and not self.key:
@@ -245,15 +248,19 @@ class DeltaSink(SinkOptions):
 
     def write_batch(self, rows: DataFrame, batch: Batch) -> None:
         """One commit with the batch's number; nothing if the table has it already. Then compaction, if it is due."""
+        # Only what follows a commit of our own cannot be there yet; one that failed may have been made all the same.
+        follows, self._last = self._last == (batch.query, batch.number - 1), None
         found = apart(rows, _writer(batch), self._settings(batch))
         table = DeltaTable(found.sparkSession, self.path)
         shaped = _shaped(found, table.schema)
-        if batch.mode == "complete":
-            shaped.write.format("delta").mode("overwrite").options(**self.spark_options).save(self.path)
-        elif self.key:
+        if self.key and batch.mode != "complete":
             table.merge(one_per_key(shaped, self.key, self.latest_by), self.key, self.latest_by)
+        elif follows and batch.mode != "complete":
+            table.append(shaped, _writer(batch), self.spark_options)
         else:
-            shaped.write.format("delta").mode("append").options(**self.spark_options).save(self.path)
+            mode = "overwrite" if batch.mode == "complete" else "append"
+            shaped.write.format("delta").mode(mode).options(**self.spark_options).save(self.path)
+        self._last = (batch.query, batch.number)
         if self.compact:
             self._compact(self.compact, rows, batch)
 
