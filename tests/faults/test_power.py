@@ -38,7 +38,7 @@ def cuts(world: World, count: int, chance: random.Random) -> list[World]:
         for number in range(count):
             before = world.last("commits")
             world.feed(400)
-            until(lambda now=before: world.last("commits") > now or run.process.poll() is not None, f"a batch\n{run.said}")
+            until(lambda now=before: world.last("commits") > now or run.process.poll() is not None, "a batch")
             assert run.process.poll() is None, run.said
             # At some instant of the batches that follow.
             until(lambda: chance.random() < 0.3, "an instant")

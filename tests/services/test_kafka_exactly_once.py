@@ -140,7 +140,7 @@ def test_another_number_of_writers_is_refused_for_the_same_checkpoint(numbers, k
     kafka_transactions._agreed.clear()
     said = refusal(numbers.run, pipeline(kafka, topic, ", writers: 3"))
 
-    assert "'writers' is 3, and the batches of this checkpoint are shared by 2; set 'writers: 2'" in said
+    assert "'writers' is 3, and the batches of this checkpoint are shared by 1; set 'writers: 1'" in said
 
 
 def test_it_works_beside_other_targets(numbers, kafka, topic):

@@ -87,7 +87,8 @@ def test_batches_that_follow_each_other_carry_their_numbers_too(spark, tmp_path)
         sink.write_batch(rows, batch(number))
 
     table = DeltaTable(sink.path)
-    commits = [json.loads(line) for file in sorted(Path(sink.path, "_delta_log").glob("*.json")) for line in file.open()]
+    log = sorted(Path(sink.path, "_delta_log").glob("*.json"))
+    commits = [json.loads(line) for file in log for line in file.read_text().splitlines()]
     assert [each["txn"]["version"] for each in commits if "txn" in each] == [0, 1, 2, 3]
     assert {entry["userMetadata"] for entry in table.history(3)} == {"from the till"}
     # A driver that starts anew, and repeats what it cannot know.

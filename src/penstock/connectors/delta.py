@@ -26,6 +26,8 @@ _SESSION = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta reads its log in 50 tasks for every commit, which costs a small batch seconds.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # And writes a summary of the whole table after every 10 commits, which takes as long as several batches.
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
 }
 # Of 10,000 tasks, by default, that list the folders of a table when old files are looked for.
 _FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}

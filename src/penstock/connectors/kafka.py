@@ -27,7 +27,7 @@ __all__ = ["EMBEDDED", "KafkaSink", "KafkaSource", "MissingTopicError", "create_
 
 EMBEDDED = "embedded"
 _TRANSACTION_TIMEOUT = "5 minutes"
-_WRITERS = 2
+_WRITERS = 1
 Offsets = dict[str, dict[int | str, int]]
 Position = Literal["earliest", "latest"] | Offsets | str
 
@@ -263,7 +263,7 @@ class KafkaSink(_Kafka, SinkOptions):
         default="at-least-once", description="Whether a batch that is replayed after a crash is sent again."
     )
     writers: int | None = Field(
-        default=None, ge=1, le=64, description="Exactly-once: how many transactions share a batch; 2 by default."
+        default=None, ge=1, le=64, description="Exactly-once: how many transactions share a batch; 1 by default."
     )
     transaction_timeout: Duration | None = Field(
         default=None, description="Exactly-once: the longest that sending a batch may take; 5 minutes by default."

@@ -35,6 +35,7 @@ _ANSWER_SECONDS = 60.0
 _WAITING_ROWS = 50_000
 _WAITING_BYTES = 64_000_000
 _COLUMNS = ("key", "value")
+_WORKERS = "PENSTOCK_WRITER"
 
 #: The writers whose number of tasks was compared with that of earlier runs.
 _agreed: set[str] = set()
@@ -77,7 +78,14 @@ def send(records: DataFrame, sending: Sending, tasks: int) -> None:
     binary = [F.col(name).cast("binary").alias(name) for name in _COLUMNS if name in records.columns]
     headers = [F.col("headers")] if "headers" in records.columns else []
     spread = records.select(*binary, *headers).repartition(tasks, F.xxhash64(*binary))
-    spread.mapInArrow(lambda batches: _sent(batches, sending), "sent long").collect()
+    environment = records.sparkSession.sparkContext.environment
+    # Workers with another environment are others: a task of the next batch finds the producer that is open.
+    environment[_WORKERS] = sending.writer
+    try:
+        sent = spread.mapInArrow(lambda batches: _sent(batches, sending), "sent long")
+    finally:
+        environment.pop(_WORKERS, None)
+    sent.collect()
 
 
 def _agree(sending: Sending, tasks: int) -> None:
