@@ -22,8 +22,8 @@ from penstock.feeds.kafka import send
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
 
-RECORDS = int(os.environ.get("BENCH_TARGET_RECORDS", "800000"))
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+RECORDS = int(os.environ.get("BENCH_TARGET_RECORDS", "2000000"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 CORES = len(os.sched_getaffinity(0))
 
 _HEAD = """
@@ -46,8 +46,8 @@ _TARGETS = {
     "files": "      - files: {{path: lake, format: parquet}}\n",
     "delta": "      - delta: {{path: delta}}\n",
 }
-_BATCHES = int(os.environ.get("BENCH_BATCHES", "10"))
-_WARM = int(os.environ.get("BENCH_WARM", "1"))
+_BATCHES = int(os.environ.get("BENCH_BATCHES", "25"))
+_WARM = int(os.environ.get("BENCH_WARM", "8"))
 _SEVERAL = ("kafka exactly-once", "files", "delta")
 
 
@@ -101,7 +101,7 @@ def _compare(servers: str, folder: Path) -> list[str]:
 
 
 def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> tuple[float, float]:
-    """The time of all batches but the first, and how many cores of the machine were busy meanwhile."""
+    """The time of the batches after the first few, and how many cores of the machine were busy meanwhile."""
     place.mkdir()
     topic = f"out-{'-'.join(targets).replace(' ', '-')}-{number}"
     create_topics(servers, (topic,))
@@ -119,7 +119,7 @@ def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> tu
     if run.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{said}")
     shutil.rmtree(place)
-    # In the first batch code is compiled, most of all where there is most of it; a pipeline runs for months.
+    # In the first batches code is compiled, most of all where there is most of it; a pipeline runs for months.
     (_, begun, before), (_, ended, after) = batches[_WARM - 1], batches[-1]
     return sum(took for took, _, _ in batches[_WARM:]), (after - before) / (ended - begun)
 
