@@ -106,8 +106,8 @@ def soak(world: World, seed: int, kills: int, batches_of: int, feed_each: int) -
 
 
 @pytest.mark.faults
-def test_ten_kills_at_every_step_and_of_every_process_lose_nothing(world: World, seed: int):
-    soak(world, seed, kills=10, batches_of=400, feed_each=2000)
+def test_kills_at_every_step_and_of_every_process_lose_nothing(world: World, seed: int):
+    soak(world, seed, kills=7, batches_of=400, feed_each=2000)
 
     causes = " ".join(str(event["reason"]) for event in world.events("restarting"))
     assert "the driver was killed by SIGKILL" in causes
