@@ -255,13 +255,14 @@ class DeltaSink(SinkOptions):
         found = apart(rows, _writer(batch), self._settings(batch))
         table = DeltaTable(found.sparkSession, self.path)
         shaped = _shaped(found, table.schema)
-        if self.key and batch.mode != "complete":
+        if batch.mode == "complete":
+            shaped.write.format("delta").mode("overwrite").options(**self.spark_options).save(self.path)
+        elif self.key:
             table.merge(one_per_key(shaped, self.key, self.latest_by), self.key, self.latest_by)
-        elif follows and batch.mode != "complete":
+        elif follows:
             table.append(shaped, _writer(batch), self.spark_options)
         else:
-            mode = "overwrite" if batch.mode == "complete" else "append"
-            shaped.write.format("delta").mode(mode).options(**self.spark_options).save(self.path)
+            shaped.write.format("delta").mode("append").options(**self.spark_options).save(self.path)
         self._last = (batch.query, batch.number)
         if self.compact:
             self._compact(self.compact, rows, batch)

@@ -11,12 +11,10 @@ from typing import Any
 from penstock.engine.storage import Storage
 from penstock.model import Pipeline, Sink
 from penstock.records import durable
-from penstock.records.checkpoint import Checkpoint, digest
+from penstock.records.checkpoint import Checkpoint, digest, texts
 from penstock.records.journal import Record
 from penstock.records.verify import Ledgers
 from penstock.watch.snapshot import snapshot
-
-_MOST_TEXT = 65_536
 
 
 def ledgers(pipeline: Pipeline, storage: Storage) -> dict[str, Ledgers]:
@@ -60,7 +58,7 @@ def _record(
     adopted: bool = False,
 ) -> Record:
     checkpoint = known.checkpoint
-    contents = {name: content for name in checkpoint.files(batch) if (content := checkpoint.read(name)) is not None}
+    contents = checkpoint.files(batch)
     _sync(checkpoint, contents)
     log = {
         name: content
@@ -77,7 +75,7 @@ def _record(
         bad=bad,
         receipts={name: held for name, (_, held) in known.targets().items()},
         files={name: digest(content) for name, content in contents.items()},
-        texts={name: content.decode() for name, content in contents.items() if len(content) <= _MOST_TEXT},
+        texts=texts(contents),
         log_url=known.log_url,
         log={name: digest(content) for name, content in log.items()},
         adopted=adopted,

@@ -10,17 +10,14 @@ import json
 from collections.abc import Mapping
 
 from penstock.records import durable
-from penstock.records.checkpoint import Checkpoint
-
-_MOST_TEXT = 65_536
+from penstock.records.checkpoint import Checkpoint, texts
+from penstock.records.journal import RecordError
 
 
 def keep(url: str, checkpoint: Checkpoint, batch: int) -> None:
     """Copy the small files that a batch begins with: on the disk when this returns. Object stores lose none."""
     if durable.is_local(url):
-        contents = {name: checkpoint.read(name) or b"" for name in checkpoint.files(batch)}
-        texts = {name: content.decode() for name, content in contents.items() if len(content) <= _MOST_TEXT}
-        durable.replace(f"{url}/begun", json.dumps({"batch": batch, "texts": texts}))
+        durable.replace(f"{url}/begun", json.dumps({"batch": batch, "texts": texts(checkpoint.files(batch))}))
 
 
 def kept(url: str) -> tuple[int, Mapping[str, str]]:
@@ -28,5 +25,9 @@ def kept(url: str) -> tuple[int, Mapping[str, str]]:
     content = durable.read(f"{url}/begun")
     if content is None:
         return -1, {}
-    found = json.loads(content)
-    return int(found["batch"]), found["texts"]
+    try:
+        found = json.loads(content)
+        return int(found["batch"]), found["texts"]
+    except (ValueError, KeyError, TypeError) as error:
+        fix = "restore it from a backup, or delete it: what the last batch was of is then not known"
+        raise RecordError(f"{url}/begun is damaged: {error}; {fix}") from error

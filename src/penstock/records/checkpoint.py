@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.records import durable
 
 _LOGS = ("offsets", "commits")
+_MOST_TEXT = 65_536
+
+
+def texts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Those that are small enough to be kept, so that they can be restored."""
+    return {name: content.decode() for name, content in files.items() if len(content) <= _MOST_TEXT}
 
 
 def digest(content: bytes) -> str:
@@ -46,12 +53,12 @@ class Checkpoint:
         """What a file of it holds."""
         return durable.read(f"{self.url}/{name}")
 
-    def files(self, batch: int) -> list[str]:
-        """The files that a batch left here."""
-        found = [f"{log}/{batch}" for log in _LOGS]
+    def files(self, batch: int) -> dict[str, bytes]:
+        """The files that a batch left here, and what they hold."""
+        names = ["metadata", *(f"{log}/{batch}" for log in _LOGS)]
         for source in durable.names(f"{self.url}/sources"):
-            found += [f"sources/{source}/{batch}", f"sources/{source}/{batch}.compact"]
-        return [name for name in ["metadata", *found] if self.read(name) is not None]
+            names += [f"sources/{source}/{batch}", f"sources/{source}/{batch}.compact"]
+        return {name: content for name in names if (content := self.read(name)) is not None}
 
     def offsets(self, batch: int) -> list[Any]:
         """Where each source ended in a batch."""

@@ -11,6 +11,7 @@ import pytest
 from penstock.driver.recorder import adopt, record
 from penstock.records import begun
 from penstock.records.anew import begin_anew
+from penstock.records.journal import RecordError
 from penstock.records.restore import BackupError, backup, from_backup, from_records
 from penstock.records.verify import Ledgers, problems
 
@@ -151,6 +152,13 @@ def test_offsets_of_a_batch_that_was_begun_are_put_back(sink: Ledgers):
     assert from_records(sink) == ["offsets/3"]
     assert problems(sink) == []
     assert offsets.read_text() == held
+
+
+def test_a_damaged_copy_of_what_was_begun_is_an_error_and_not_a_guess(sink: Ledgers):
+    Path(sink.ledger, "begun").write_text("{")
+
+    with pytest.raises(RecordError, match=r"begun is damaged: .*; restore it from a backup, or delete it"):
+        from_records(sink)
 
 
 def test_a_commit_that_a_power_cut_left_empty_before_it_was_on_record_is_done_again(sink: Ledgers):
