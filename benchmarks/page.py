@@ -56,7 +56,8 @@ def measured(folder: Path, producer: Producer) -> bool:
     with said.open("wb") as log, subprocess.Popen(command, cwd=folder, stderr=log, stdout=log) as running:
         try:
             wait_for(lambda: send(producer, 0) and "batch" in said.read_text())
-            link = re.findall("page: (http.*)", said.read_text())[0]
+            ((address, file),) = re.findall(r"page: (http.*/) \(the token is in (.*)\)", said.read_text())
+            link = f"{address}#token={Path(file).read_text()}"
             share, megabytes = cost(link, running.pid, producer)
             seconds = latency(link, producer)
         finally:

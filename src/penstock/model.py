@@ -251,8 +251,34 @@ class Pipeline:
         extensions = dict.fromkeys(settings[_EXTENSIONS] for settings in asked if settings.get(_EXTENSIONS))
         return {**together, _EXTENSIONS: ",".join(extensions)} if extensions else together
 
+    @cached_property
+    def streaming(self) -> frozenset[str]:
+        """The sources and steps whose rows keep coming: made from a source that is not static."""
+        readers: dict[str, list[str]] = {}
+        for step in self.steps:
+            for name in step.reads:
+                readers.setdefault(name, []).append(step.name)
+        found: set[str] = set()
+        waiting = [source.name for source in self.sources if not source.static]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += readers.get(name, ())
+        return frozenset(found)
+
     def upstream(self, name: str) -> tuple[str, ...]:
         """Every stream that `name` is made from, itself included."""
+        known = self._upstream.get(name)
+        if known is None:
+            known = self._upstream[name] = self._find_upstream(name)
+        return known
+
+    @cached_property
+    def _upstream(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
+    def _find_upstream(self, name: str) -> tuple[str, ...]:
         seen: dict[str, None] = {}
         waiting = [name]
         while waiting:

@@ -83,10 +83,12 @@ class View:
     rows: list[list[Any]] = field(default_factory=list)
     replaces: bool = False
     ended: str = ""
+    mode: str = ""
     arrived: int = 0
 
     def begin(self, looked: Looked) -> None:
         """The columns are known."""
+        self.mode = looked.mode
         self.columns = [name for name, _ in looked.columns]
         for name in (self.x, self.y):
             if name is not None and name not in self.columns:
@@ -96,7 +98,7 @@ class View:
 
     def take(self, shown: Shown) -> None:
         """Rows that arrived, or the whole result anew."""
-        self.arrived += len(shown.rows)
+        self.arrived = len(shown.rows) if shown.replaces else self.arrived + len(shown.rows)
         self.replaces = shown.replaces
         self.rows = shown.rows if shown.replaces else [*self.rows, *shown.rows][-10_000:]
 
@@ -109,16 +111,21 @@ class View:
         """The table or the chart, and a line about where it stands."""
         stands = f"ended: {self.ended}" if self.ended else "live; interrupt the cell to end"
         drawn = _table(self) if self.chart == "table" else _drawn(self)
-        return f"<div class='penstock'>{drawn}<p>{self.arrived:,} rows have arrived; {html.escape(stands)}</p></div>"
+        what = "rows in the result" if self.replaces else "rows have arrived"
+        return f"<div class='penstock'>{drawn}<p>{self.arrived:,} {what}; {html.escape(stands)}</p></div>"
 
     def values(self) -> dict[str, float]:
-        """What is drawn: for each thing across, a count of rows or the last number of a column."""
+        """What is drawn for each category: the count of its rows or the sum of a column.
+
+        In mode update a row is sent again whenever it changes, so its latest value counts.
+        """
         across = self.columns.index(self.x or self.columns[0])
         up = self.columns.index(self.y) if self.y else None
         found: dict[str, float] = {}
         for row in self.rows:
             name = _text(row[across])
-            found[name] = found.get(name, 0) + 1 if up is None else _number(row[up])
+            before = 0 if up is not None and self.mode == "update" else found.get(name, 0)
+            found[name] = before + (1 if up is None else _number(row[up]))
         return dict(sorted(found.items())[-_BARS:])
 
 

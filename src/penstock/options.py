@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -169,6 +169,12 @@ class SourceOptions(_Connector):
         """Words that Spark's own description of this source has in it, by which its reports are told apart."""
         return ()
 
+    @property
+    def declared_columns(self) -> str | None:
+        """The columns that `read` gives, as DDL, from these options alone; None if only the outside system knows."""
+        ddl: str | None = getattr(self, "schema_", None)
+        return ddl
+
     def processed(self) -> Callable[[Any], None] | None:
         """What is to be told the position of this source after each batch, as Spark reports it; None for nobody."""
         return None
@@ -252,6 +258,13 @@ class SinkOptions(_Connector):
     def unfit(self, mode: str) -> str | None:  # noqa: ARG002
         """Why these options cannot write a mode, and what to do; None if they can."""
         return None
+
+    def columns_warning(self, columns: Sequence[str]) -> tuple[str, str] | None:  # noqa: ARG002
+        """What is probably not meant when rows of these columns are written, and what to do; None if nothing."""
+        return None
+
+    def check_columns(self, schema: StructType, mode: str) -> None:
+        """An error if rows of these columns can never be written; reaches no outside system."""
 
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
         """Before the first batch: make what is asked for; an error names every column that does not fit."""

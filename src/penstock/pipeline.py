@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import checks, load, model
 from penstock.load.document import Document, to_pipeline
+from penstock.load.struct_types import with_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +71,10 @@ class Pipeline:
         return pipeline
 
     def source(self, name: str, connector: Connector, **settings: Any) -> None:
-        """Add a stream that comes in: `json="a int"`, `watermark=("a", "10 minutes")`, `bad_records="drop"` ..."""
+        """Add a stream that comes in: `json="a int"`, `watermark=("a", "10 minutes")`, `bad_records="drop"` ...
+
+        Where columns are declared (`json`, `csv`, `schema` ...) a `StructType` does as well as DDL.
+        """
         watermark = settings.get("watermark")
         if isinstance(watermark, tuple):
             settings["watermark"] = dict(zip(("column", "delay"), watermark, strict=False))
@@ -123,7 +127,7 @@ class Pipeline:
     def _add(self, section: str, name: str, value: Any) -> None:
         if name in self._values[section]:
             raise ValueError(f"there is a {section.removesuffix('s')} {name!r} already; give this one another name")
-        self._values[section][name] = value
+        self._values[section][name] = with_ddl(value)
         self._places[(section, name)] = self._here(3)
 
     def _here(self, depth: int = 2) -> model.Location:

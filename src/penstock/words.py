@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _MOST = 60
+_MOST_LISTED = 50
+
+
+class Waiting(str):
+    """A line about something that is waited for; the next one of its kind takes its place."""
+
+    __slots__ = ()
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -17,12 +24,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """What to do about an unknown word: the nearest known one, or all of them."""
+    """What to do about an unknown word: the nearest known one, or all of them if they are few."""
     words = sorted(known)
     near = nearest(word, words)
     if near is not None:
         return f"did you mean {near!r}?"
-    return f"use {listed(words)}" if words else ""
+    more = [f"one of {len(words) - _MOST_LISTED:,} others"] if len(words) > _MOST_LISTED else []
+    return f"use {listed([*words[:_MOST_LISTED], *more])}" if words else ""
 
 
 def listed(words: Iterable[str], last: str = "or") -> str:

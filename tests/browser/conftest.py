@@ -86,7 +86,9 @@ def live(broker: str, live_topic: str, tmp_path_factory: pytest.TempPathFactory)
             lambda: running.process.poll() is not None or len(re.findall("batch 0", running.said)) == 2, "two batches"
         )
         assert running.process.poll() is None, running.said
-        yield Live(re.findall("page: (http.*)", running.said)[0], broker, live_topic, folder)
+        ((address, file),) = re.findall(r"page: (http.*/) \(the token is in (.*)\)", running.said)
+        link = f"{address}#token={Path(file).read_text()}"
+        yield Live(link, broker, live_topic, folder)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def test_a_window_without_the_token_is_told_where_to_find_it(live: Live, browser
     page.goto(live.link.partition("#")[0])
 
     page.wait_for_selector("main .wrong")
-    assert "open the address that penstock printed" in page.inner_text("main")
+    assert "open the link that penstock printed to its terminal" in page.inner_text("main")
     page.goto("about:blank")
     page.goto(live.link[:-3] + "xxx")
     page.wait_for_selector("main .wrong")
@@ -115,6 +115,8 @@ def test_rows_arrive_in_explore_as_text_and_as_bars_are_paused_and_stopped(live:
     tab.page.wait_for_selector("#seen .chart canvas")
     bars = json.loads(tab.page.get_attribute("#seen .chart", "data-bars") or "")
     assert ["2024-01-01 10:00:00", 2] in bars
+    tab.page.select_option("#y", label="sum of Amount")
+    assert '["2024-01-01 10:00:00",12]' in (tab.page.get_attribute("#seen .chart", "data-bars") or "")
     tab.shot("explore-bars")
     tab.page.select_option("#kind", "line")
     tab.page.wait_for_selector("#seen .chart canvas")
@@ -151,6 +153,7 @@ def test_a_select_updates_in_place_and_ends_when_the_page_goes_away(live: Live, 
     tab.wait("[...document.querySelectorAll('#rows tbody tr')].at(-1).innerText.endsWith('2')")
 
     assert tab.page.locator("#rows tbody tr").count() == count + 1
+    assert tab.text("#status").startswith(f"The result has {count + 1} rows")
     assert "updates in place" in tab.text("#rows caption")
     tab.shot("explore-sql")
     assert len(explorers()) == 1
@@ -175,7 +178,7 @@ def test_bad_records_are_seen_with_their_reasons(live: Live, tab: Tab):
     ("text", "says"),
     [
         ("SELECT java_method('java.lang.System', 'exit', 0) FROM trades", "it can call any Java method; take it out"),
-        ("SELECT * FROM csv.`/etc/passwd`", "no source and no step"),
+        ("SELECT * FROM csv.`/etc/passwd`", "neither a source nor a step"),
         ("DROP TABLE trades", "a step is one SELECT"),
     ],
 )

@@ -14,6 +14,7 @@ from tests.docs.console import ROOT
 from penstock.cli import VERBS
 from penstock.cli._rules import rules
 from penstock.connectors import SINKS, SOURCES
+from penstock.load import load
 from penstock.load.document import KEYS
 from penstock.steps import STEPS
 from penstock.watch.metrics import METRICS
@@ -37,6 +38,22 @@ def test_every_connector_and_step_is_in_the_reference_with_its_options():
             assert f"({role}-{kind})=" in text
     assert "| `records_per_trigger` |" in text
     assert "Promise: exactly-once: a batch is one commit with its number" in text
+
+
+def test_the_table_of_sinks_is_what_the_sinks_declare():
+    import reference
+
+    assert f"\n{reference.sinks()}\n" in (ROOT / "docs" / "file.md").read_text()
+
+
+def test_the_readme_describes_the_demo_that_make_demo_runs():
+    readme, demo = (ROOT / "README.md").read_text(), (ROOT / "examples" / "demo.py").read_text()
+    paragraph = readme.partition("`make demo` sets everything up")[2].partition("\n`make test`")[0]
+
+    ((path, name),) = re.findall(r"\((examples/\w+/(\w+\.yaml))\)", paragraph)
+    assert f'"{name}"' in demo
+    kinds = {connector.kind for connector in load(ROOT / path).connectors}
+    assert [kind for kind in kinds if kind.capitalize() not in paragraph] == []
 
 
 def test_every_rule_has_a_section_with_what_check_says():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,8 +59,10 @@ def test_a_broker_that_is_away_at_the_start_killed_and_paused_costs_nothing(own:
         world.feed(2000)
         until(lambda: world.has_all() or run.process.poll() is not None, f"the ids after the kill\n{run.said}")
         os.kill(pid(own), signal.SIGSTOP)
-        # How long it stands still, not what we wait for.
-        threading.Event().wait(15)
+        until(lambda: "the query 'out' is stalled" in run.said, f"the word that it is stalled\n{run.said}")
+        status = penstock("status", "copy", folder=tmp_path)
+        assert "copy: stalled for " in status.stdout, status
+        assert "source 'ids': " in status.stdout, status
         os.kill(pid(own), signal.SIGCONT)
         world.feed(1000)
         until(lambda: world.has_all() or run.process.poll() is not None, f"all ids\n{run.said}")

@@ -81,6 +81,8 @@ def test_a_stop_in_the_middle_of_a_batch_commits_it_and_a_restart_repeats_nothin
 
     assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     assert world.last("commits") == world.last("offsets") == 1, "batch 1 was finished and no other begun"
+    told = [each["what"] for each in world.events()]
+    assert told.index("drained") > max(place for place, what in enumerate(told) if what == "batch")
     again = penstock("run", file, "--once", folder=tmp_path)
     assert again.returncode == 0, again.stderr
     world.judge(repeated=0)

@@ -10,12 +10,14 @@ import socket
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.services.command import penstock
 
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
@@ -156,6 +158,19 @@ def test_two_calls_of_up_at_once_start_one_broker(dev):
 
     assert [process.returncode for process in pair] == [0, 0]
     assert said == {dev.status()["address"]}
+
+
+def test_a_feed_that_starts_a_broker_says_that_it_stays(dev, tmp_path):
+    feed = ["feed", "lines", "--to", "kafka:lines", "--count", "3"]
+    run = partial(penstock, folder=tmp_path, PENSTOCK_DEV=str(dev.folder), KAFKA_SERVERS="embedded")
+
+    first = run(*feed)
+    address = dev.status()["address"]
+    recorded = run("record", "kafka:lines", "--to", "lines.jsonl")
+
+    assert (first.returncode, recorded.returncode) == (0, 0), first.stderr + recorded.stderr
+    says = f"started kafka on {address}; it stays up until `penstock dev down kafka`"
+    assert (first.stderr.count(says), recorded.stderr.count("started")) == (1, 0)
 
 
 def test_a_running_broker_does_not_move_to_another_port(dev):

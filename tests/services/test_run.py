@@ -223,3 +223,32 @@ def test_a_new_project_passes_check_and_runs_with_no_service(tmp_path: Path):
     assert "|start|end|sensor|average|readings|" in ran.stdout
     assert again.returncode == 2
     assert "exists already" in again.stderr
+
+
+def test_a_broker_that_has_never_answered_is_tried_once_and_one_that_has_by_policy(tmp_path: Path):
+    write(
+        tmp_path,
+        """
+        name: bad
+        restart: {limit: 1, backoff: 100 milliseconds}
+        sources: {a: {kafka: {servers: "127.0.0.1:1,localhost:1", topics: [t]}}}
+        sinks: {screen: {from: a, console: {}}}
+        """,
+    )
+
+    first = penstock("run", "pipeline.yaml", "--wait", "1", folder=tmp_path)
+    # What a run leaves that has come as far as to its checkpoints.
+    (tmp_path / ".penstock" / "bad" / "checkpoints").mkdir()
+    (tmp_path / ".penstock" / "bad" / "checkpoints" / "screen.json").write_text("{}")
+    later = penstock("run", "pipeline.yaml", "--wait", "1", folder=tmp_path)
+
+    waiting, *told = first.stderr.splitlines()
+    assert waiting.startswith("waiting for a Kafka broker at 127.0.0.1:1,localhost:1 (1 s left): ")
+    assert told == [
+        "pipeline.yaml:4: source 'a': no Kafka broker answers at 127.0.0.1:1,localhost:1 after 1 s: "
+        "127.0.0.1:1: connection refused and localhost:1: connection refused; "
+        "start it (penstock dev up kafka runs one here) or correct 'servers'",
+        "this pipeline has never run, so it is not tried again; --wait SECONDS waits longer",
+    ]
+    assert "1 restarts within 10 minutes did not help" in later.stderr
+    assert (first.returncode, later.returncode) == (1, 1)

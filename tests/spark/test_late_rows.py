@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from penstock import Pipeline, kafka, memory
+from penstock.engine.counting import add_counts
 from penstock.testing import Bench
+from penstock.watch.snapshot import snapshot
 from penstock.watch.state import OpenWindows
 
 EVENTS = "at timestamp, kind string"
@@ -28,6 +31,24 @@ SLIDING = "SELECT window.start, count(*) AS n FROM events GROUP BY window(at, '1
 UNEVEN = "SELECT window.start, count(*) AS n FROM events GROUP BY window(at, '12 minutes', '5 minutes')"
 SESSION = "SELECT session_window.start, count(*) AS n FROM events GROUP BY session_window(at, '5 minutes'), kind"
 MOMENTS = "SELECT at, count(*) AS n FROM events GROUP BY at"
+#: A remainder of the user's own is no window.
+OWN_SESSION = """
+    SELECT session_window.start, count(*) AS n FROM (SELECT at, length(kind) % 10 AS digit FROM events)
+    GROUP BY session_window(at, '5 minutes'), digit
+"""
+OWN_MOMENTS = "SELECT at, count(*) AS n FROM (SELECT at, length(kind) % 10 AS digit FROM events) GROUP BY at, digit"
+OWN_TUMBLING = """
+    SELECT window.start, count(*) AS n FROM (SELECT at, length(kind) % 10 AS digit FROM events)
+    GROUP BY window(at, '5 minutes'), digit
+"""
+WINDOW_OF_ANOTHER_STEP = """
+    SELECT w.start, count(*) AS n FROM (SELECT window(at, '5 minutes') AS w, kind FROM events) GROUP BY w, kind
+"""
+#: Nexmark's query 7: two aggregations of one source, joined.
+HIGHEST = """
+    SELECT a.w.start, a.n, b.first FROM (SELECT window(at, '5 minutes') AS w, count(*) AS n FROM events GROUP BY 1) a
+    JOIN (SELECT window(at, '5 minutes') AS w, min(kind) AS first FROM events GROUP BY 1) b ON a.w = b.w
+"""
 
 
 @pytest.mark.parametrize(
@@ -41,6 +62,11 @@ MOMENTS = "SELECT at, count(*) AS n FROM events GROUP BY at"
         (UNEVEN, "update", 4),
         (SESSION, "append", 4),
         (MOMENTS, "update", 5),
+        (OWN_SESSION, "append", 4),
+        (OWN_MOMENTS, "update", 5),
+        (OWN_TUMBLING, "update", 5),
+        (WINDOW_OF_ANOTHER_STEP, "update", 5),
+        (HIGHEST, "append", 5),
     ],
 )
 def test_every_late_row_counts_however_many_share_a_group(spark, step, mode, late):
@@ -147,3 +173,42 @@ def test_the_slowest_or_the_fastest_source_sets_the_watermark(spark, policy, lat
         bench.feed_all({"events": [], "others": [event("10:01:00")]})
 
         assert bench.late_rows() == late
+
+
+def test_rows_in_count_once_when_two_branches_of_a_query_read_one_source(spark):
+    step = "SELECT a.at, b.kind FROM events a JOIN events b ON a.at = b.at AND a.kind = b.kind"
+    with Bench(pipeline(step, "append"), spark) as joined, Bench(pipeline(HIGHEST, "append"), spark) as aggregated:
+        counted = []
+        for bench in (joined, aggregated):
+            bench.feed("events", event("11:00:00"), event("11:00:01"), event("11:00:02"))
+            counted.append(sum(snapshot(report).rows_in for report in bench._runs["out"].reports.values()))
+
+    assert counted == [3, 3]
+
+
+def test_what_cannot_be_counted_runs_without_counts_and_says_so(spark):
+    rows = spark.readStream.format("rate").load().withWatermark("timestamp", "10 minutes")
+    windows = rows.select(F.window("timestamp", "15 minutes", "5 minutes").alias("w"), "value")
+    grouped = windows.groupBy("w").count()
+    told = []
+    sink = pipeline(TUMBLING).freeze().sinks[0]
+
+    unchanged = add_counts(sink, grouped, {"rows": rows}, lambda what, **facts: told.append((what, facts)))
+
+    assert unchanged is grouped
+    reason = "its sliding windows are made in another step, which leaves the time column out"
+    assert told == [("not_counted", {"sink": "out", "reason": reason})]
+
+
+def test_counting_compiles_no_code_when_the_watermark_moves(spark):
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    with Bench(pipeline(TUMBLING), spark) as bench:
+        for minute in range(3):
+            bench.feed("events", event(f"11:{minute:02}:00"), event("10:10:00"))
+        before = compiled.getCount()
+        for minute in range(3, 8):
+            bench.feed("events", event(f"11:{minute:02}:00"), event("10:10:00"))
+
+        # Five of Spark's own: the predicate that finds closed windows in the state has the watermark as a constant.
+        assert compiled.getCount() - before <= 5
+        assert bench.late_rows() == 7

@@ -275,7 +275,7 @@ def test_a_pipeline_said_in_python_gives_what_the_same_in_yaml_gives(lines):
     ("column", "says"),
     [
         ("word", "source 'rows' has its watermark on a string; declare 'word' as timestamp"),
-        ("wrod", "source 'rows' has no column 'wrod' for its watermark"),
+        ("wrod", "source 'rows' has no column 'wrod' for its watermark; did you mean 'word'?"),
     ],
 )
 def test_a_watermark_on_a_column_that_holds_no_time_is_refused(project, refusal, column, says):

@@ -28,14 +28,14 @@ def test_a_record_that_holds_html_stays_text():
     assert "<script>" not in bars.html()
 
 
-def test_bars_count_rows_by_time_or_take_a_column():
+def test_bars_count_rows_by_time_or_sum_a_column():
     rows = [["a", "10:00", 5], ["b", "10:00", 7], ["c", "10:01", 9]]
     counted, taken = view(chart="bar"), view(chart="line", y="n")
     for each in (counted, taken):
         each.take(Shown(0, rows, False))
 
     assert counted.values() == {"10:00": 2, "10:01": 1}
-    assert taken.values() == {"10:00": 7, "10:01": 9}
+    assert taken.values() == {"10:00": 12, "10:01": 9}
     assert counted.html().count("<rect") == 2
     assert "<polyline" in taken.html()
 
@@ -46,6 +46,7 @@ def test_an_aggregate_takes_the_place_of_the_one_before():
     seen.take(Shown(1, [["a", None, 2]], True))
 
     assert seen.seen.rows == [["a", None, 2]]
+    assert "<p>1 rows in the result; live" in seen.html()
 
 
 def test_a_column_or_a_word_that_is_not_there_is_said():

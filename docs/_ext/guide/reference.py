@@ -13,7 +13,7 @@ from penstock.cli._rules import example
 from penstock.cli._rules import rules as all_rules
 from penstock.cli.list import described
 from penstock.connectors import SINKS, SOURCES
-from penstock.options import Options
+from penstock.options import MODES, Options
 from penstock.steps import STEPS
 from penstock.watch.metrics import METRICS
 
@@ -56,6 +56,30 @@ def promises() -> str:
             _table(("source", "promise"), sources),
         ]
     )
+
+
+#: Pages that say more about a sink.
+_SINK_PAGES = {
+    "cassandra": "cassandra.md",
+    "delta": "delta.md",
+    "eventhubs": "security.md",
+    "foreach": "targets.md",
+    "foreach_batch": "targets.md",
+    "jdbc": "jdbc.md",
+}
+
+
+def sinks() -> str:
+    """The table of sinks in docs/file.md: what each can write and promises."""
+    rows = [
+        (
+            f"[`{kind}`]({_SINK_PAGES[kind]})" if kind in _SINK_PAGES else f"`{kind}`",
+            ", ".join(mode for mode in MODES if mode in SINKS[kind].modes),
+            SINKS[kind].promise,
+        )
+        for kind in sorted(SINKS)
+    ]
+    return _table(("sink", "modes", "promise"), rows)
 
 
 def rules() -> str:

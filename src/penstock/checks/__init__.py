@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from penstock.checks.exposure import driver_stays_on_loopback, outputs_stay_in_their_folders, spark_ui_is_off
+from penstock.checks.hints import sql_uses_spark_windows
 from penstock.checks.lookups import lookups_are_into_tables
 from penstock.checks.names import everything_is_read, names_exist, no_cycle
 from penstock.checks.places import (
@@ -22,18 +24,26 @@ from penstock.checks.queries import (
     targets_can_share,
     windows_end,
 )
+from penstock.checks.records import columns_mean_what_they_say
 from penstock.checks.replays import keys_come_again
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
 from penstock.checks.secrets import passwords_travel_encrypted, secrets_are_not_in_the_file
 from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
 from penstock.checks.sql import (
     sql_calls_no_java,
+    sql_comments_are_plain,
     sql_is_one_select,
     sql_is_understood,
     sql_reads_streams_only,
     sql_stays_as_written,
 )
-from penstock.checks.triggers import trigger_fits_mode, trigger_fits_sink, trigger_fits_sources, trigger_fits_steps
+from penstock.checks.triggers import (
+    trigger_fits_mode,
+    trigger_fits_sink,
+    trigger_fits_sources,
+    trigger_fits_steps,
+    trigger_is_long_enough,
+)
 from penstock.model import Finding, Pipeline
 
 __all__ = ["RULES", "check"]
@@ -54,23 +64,30 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sql_calls_no_java,
     sql_reads_streams_only,
     sql_stays_as_written,
+    sql_comments_are_plain,
     sql_is_understood,
+    sql_uses_spark_windows,
     mode_fits_sink,
     targets_can_share,
     complete_has_aggregation,
     append_has_watermark,
     windows_end,
     keys_come_again,
+    columns_mean_what_they_say,
     trigger_fits_sink,
     trigger_fits_sources,
     trigger_fits_mode,
     trigger_fits_steps,
+    trigger_is_long_enough,
     sinks_write_apart,
     sinks_do_not_feed_sources,
     storage_is_no_input,
     cluster_has_storage,
     secrets_are_not_in_the_file,
     passwords_travel_encrypted,
+    driver_stays_on_loopback,
+    spark_ui_is_off,
+    outputs_stay_in_their_folders,
 )
 
 

@@ -10,22 +10,22 @@ from penstock.model import Pipeline, Source, Step
 from penstock.sql import parse
 
 
-def surely_groups(step: Step) -> bool:
-    """Whether a GROUP BY of this step is over a stream that it reads."""
+def surely_groups(pipeline: Pipeline, step: Step) -> bool:
+    """Whether a GROUP BY of this step is over a stream that it reads; one over a static table is done once."""
     tree = _tree(step)
     if tree is None:
         return False
     from sqlglot import exp
 
     grouped = (select for select in tree.find_all(exp.Select) if select.args.get("group"))
-    reads = {name.lower() for name in step.reads}
+    reads = {name.lower() for name in step.reads if name in pipeline.streaming}
     return any(table.name.lower() in reads for select in grouped for table in select.find_all(exp.Table))
 
 
-def surely_groups_by_time(step: Step) -> bool:
+def surely_groups_by_time(pipeline: Pipeline, step: Step) -> bool:
     """Whether a GROUP BY of this step is by windows of time."""
     tree = _tree(step)
-    if tree is None or not surely_groups(step):
+    if tree is None or not surely_groups(pipeline, step):
         return False
     from sqlglot import exp
 

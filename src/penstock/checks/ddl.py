@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,11 +87,21 @@ def _columns(words: _Words, end: str, depth: int) -> tuple[Column, ...]:
         else:
             says = f"after '{found[-1].name} {found[-1].type}' comes {words.left[-1]!r}"
             raise DdlError(says, "put a comma between columns")
-    names = [column.name.lower() for column in found]
-    twice = next((column.name for at, column in enumerate(found) if column.name.lower() in names[:at]), None)
+    twice = first_repeated(column.name for column in found)
     if twice is not None:
         raise DdlError(f"column {twice!r} is there twice", "keep one")
     return tuple(found)
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before; upper and lower case are the same name."""
+    seen: set[str] = set()
+    for name in names:
+        lower = name.lower()
+        if lower in seen:
+            return name
+        seen.add(lower)
+    return None
 
 
 def _column(words: _Words, depth: int) -> Column:

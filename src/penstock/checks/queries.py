@@ -53,7 +53,7 @@ def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
     for sink in pipeline.sinks:
         steps, sources = steps_of(pipeline, sink.reads), sources_of(pipeline, sink.reads)
         only_sql = all(sql_text(step) is not None for step in steps)
-        groups = next((step.name for step in steps if surely_groups(step)), None)
+        groups = next((step.name for step in steps if surely_groups(pipeline, step)), None)
         if sink.mode == "append" and groups and only_sql and not any(source.watermark for source in sources):
             says = (
                 f"sink {sink.name!r} appends the groups of step {groups!r}, and no source has a watermark to end them"
@@ -65,9 +65,11 @@ def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
 def windows_end(pipeline: Pipeline) -> Iterator[Finding]:
     """Windows of time are forgotten once a watermark has passed them, so a source has one."""
     for step in pipeline.steps:
+        if not surely_groups_by_time(pipeline, step):
+            continue
         sources = [source for source in sources_of(pipeline, step.name) if not source.static]
         # Mode complete keeps every window on purpose, and mode append is refused without a watermark.
         updates = any(sink.mode == "update" for sink in pipeline.sinks if step.name in pipeline.upstream(sink.reads))
-        if sources and updates and surely_groups_by_time(step) and not any(source.watermark for source in sources):
+        if updates and not any(source.watermark for source in sources):
             says = f"step {step.name!r} groups by windows, and no source has a watermark: its state only grows"
             yield Finding("windows-end", step.at, says, "add 'watermark' to the source", "warning")

@@ -8,7 +8,7 @@ from penstock.checks.ddl import Column, DdlError, columns
 from penstock.model import Finding, Pipeline, Source
 from penstock.words import did_you_mean
 
-_TIMES = ("timestamp", "timestamp_ltz", "timestamp_ntz", "struct")
+_TIMES = ("timestamp", "timestamp_ltz", "struct")
 
 
 def schemas_parse(pipeline: Pipeline) -> Iterator[Finding]:
@@ -65,7 +65,8 @@ def watermark_column_exists(pipeline: Pipeline) -> Iterator[Finding]:
             says = f"source {source.name!r}: the watermark's column {name!r} is not declared"
             yield Finding("watermark-column-exists", at, says, did_you_mean(name, (each.name for each in declared)))
         elif column.type not in _TIMES:
-            says = f"source {source.name!r}: the watermark's column {name!r} is {column.type}, not a time"
+            what = "which has no time zone" if column.type == "timestamp_ntz" else "not a time"
+            says = f"source {source.name!r}: the watermark's column {name!r} is {column.type}, {what}"
             yield Finding("watermark-column-exists", at, says, f"declare '{column.name} timestamp'")
 
 
@@ -79,10 +80,12 @@ def _ddls(source: Source) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _declared(source: Source) -> tuple[Column, ...]:
-    # Metadata and a decoded key add columns that only the engine knows.
-    if source.metadata or source.key is not None:
-        return ()
-    return _value_columns(source)
+    declared = _value_columns(source)
+    if declared and source.metadata:
+        declared = (*declared, Column("_record", "struct"))
+    if declared and source.key is not None:
+        declared = (*declared, Column("key", source.key.format))
+    return declared
 
 
 def _value_columns(source: Source) -> tuple[Column, ...]:

@@ -1,29 +1,23 @@
-"""SQL steps: one SELECT over the pipeline's own streams, and nothing that reaches out of it."""
+"""SQL steps: one SELECT over the pipeline's own streams, and nothing that reaches out of it.
+
+These rules read tokens as Spark's lexer cuts them, so a word in a string or comment is no finding. They are a service
+to the author of the file, who can run any Python anyway; SQL that a browser sends is judged by Spark's own parser.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Literal
 
+from penstock.checks.hints import suggest_query_start
 from penstock.checks.texts import in_text, is_plain, sql_steps
 from penstock.model import Finding, Pipeline, Step
-from penstock.sql import parse
+from penstock.sql import Parsed, Token, parse
 
-# Looked for in the text itself, not in what sqlglot makes of it: Spark's own reading is what counts.
-_GAP = r"\s*(?:(?:/\*.*?\*/|--[^\n]*\n)\s*)*"
-_JAVA = re.compile(rf"\b(try_reflect|reflect|java_method|identifier)`?{_GAP}\(", re.IGNORECASE | re.DOTALL)
-_SCRIPT = re.compile(rf"\b(using){_GAP}r?['\"]", re.IGNORECASE | re.DOTALL)
-_FILE = re.compile(rf"\b(\w+)`?{_GAP}\.{_GAP}`([^`]*[/:\\][^`]*)`", re.DOTALL)
-# These two only where there is no tree to look at.
-_FORMAT = re.compile(
-    rf"\b(text|csv|json|xml|parquet|orc|avro|delta|binaryfile)`?{_GAP}\.{_GAP}`([^`]+)`", re.I | re.DOTALL
-)
-_WRITES = re.compile(
-    rf"\b(insert{_GAP}(into|overwrite)|delete{_GAP}from|merge{_GAP}into|update\b[^;]{{1,200}}?\bset)\b",
-    re.I | re.DOTALL,
-)
-_WHY = {"identifier": "it can name any table or function"}
+_JAVA = frozenset({"reflect", "java_method", "try_reflect"})
+_FORMATS = frozenset({"text", "csv", "json", "xml", "parquet", "orc", "avro", "delta", "binaryfile"})
+_WRITES = {"INSERT": ("INTO", "OVERWRITE"), "DELETE": ("FROM",), "MERGE": ("INTO",)}
 
 
 def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
@@ -32,15 +26,16 @@ def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
         parsed = parse(text)
         second = parsed.second_statement
         if not parsed.tokens:
-            found = "has SQL that cannot be read" if parsed.problem else "has no SQL in it"
-            yield _finding("sql-is-one-select", step, 1, f"step {step.name!r} {found}", "write a SELECT")
+            if parsed.problem is None:
+                yield _finding("sql-is-one-select", step, 1, f"step {step.name!r} has no SQL in it", "write a SELECT")
         elif not parsed.is_query:
             says = f"step {step.name!r} starts with {parsed.first!r}, and a step is one SELECT"
-            yield _finding("sql-is-one-select", step, parsed.tokens[0].line, says, "take the statement out")
+            fix = suggest_query_start(parsed.tokens) or "take the statement out"
+            yield _finding("sql-is-one-select", step, parsed.tokens[0].line, says, fix)
         elif second is not None:
             says = f"step {step.name!r} has a second statement, starting with {second.text!r}"
-            yield _finding("sql-is-one-select", step, second.line, says, "make it a step of its own")
-        elif _WRITES.search(text) if parsed.tree is None else not _is_query(parsed.tree):
+            yield _finding("sql-is-one-select", step, second.line, says, "make it a separate step")
+        elif _writes(parsed):
             says = f"step {step.name!r} writes, and a step is one SELECT"
             yield _finding("sql-is-one-select", step, 1, says, "let a sink do the writing")
 
@@ -48,24 +43,27 @@ def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
 def sql_calls_no_java(pipeline: Pipeline) -> Iterator[Finding]:
     """A SQL step runs no Java method and no program."""
     for step, text in sql_steps(pipeline):
-        for match in _JAVA.finditer(text):
-            why = _WHY.get(match[1].lower(), "it can call any Java method")
-            says = f"step {step.name!r} uses {match[1]!r}; {why}"
-            yield _finding("sql-calls-no-java", step, _line(text, match), says, "take it out")
-        script = _SCRIPT.search(text)
-        if script is not None:
-            says = f"step {step.name!r} hands rows to a program with 'USING'"
-            yield _finding("sql-calls-no-java", step, _line(text, script), says, "write a python step")
+        for first, second in pairwise(parse(text).tokens):
+            name = first.name.lower()
+            if name in _JAVA and first.is_name and second.text == "(":
+                says = f"step {step.name!r} uses {first.name!r}; it can call any Java method"
+                yield _finding("sql-calls-no-java", step, first.line, says, "take it out")
+            elif name == "identifier" and second.text == "(":
+                says = f"step {step.name!r} uses {first.name!r}; it can name any table or function"
+                yield _finding("sql-calls-no-java", step, first.line, says, "take it out")
+            elif first.kind == "word" and name == "using" and second.kind == "string":
+                says = f"step {step.name!r} hands rows to a program with 'USING'"
+                yield _finding("sql-calls-no-java", step, first.line, says, "write a python step")
 
 
 def sql_reads_streams_only(pipeline: Pipeline) -> Iterator[Finding]:
     """A SQL step reads sources and steps, no files and no other tables."""
     for step, text in sql_steps(pipeline):
-        files = _files(text)
+        files = _files(parse(text))
         tables = {name: _line_of_file(files, name) for name in step.reads if not is_plain(name)}
         unseen = {path: line for path, line in files.items() if not any(name.endswith(path) for name in tables)}
         for name, line in {**tables, **unseen}.items():
-            says = f"step {step.name!r} reads {name!r}, which is no source and no step"
+            says = f"step {step.name!r} reads {name!r}, which is neither a source nor a step"
             fix = "make it a source; a step does not open files or tables itself"
             yield _finding("sql-reads-streams-only", step, line, says, fix)
 
@@ -80,22 +78,60 @@ def sql_stays_as_written(pipeline: Pipeline) -> Iterator[Finding]:
             yield _finding("sql-stays-as-written", step, line, says, "write ${NAME} and give the variable")
 
 
+def sql_comments_are_plain(pipeline: Pipeline) -> Iterator[Finding]:
+    """Comments end where a reader sees them end, not where only Spark's lexer does."""
+    for step, text in sql_steps(pipeline):
+        parsed = parse(text)
+        for comment in parsed.comments:
+            if comment.text.startswith("--") and "\\\n" in comment.text:
+                says = (
+                    f"step {step.name!r}: a '--' comment ends in a backslash, so Spark takes the next line for it too"
+                )
+                yield _finding("sql-comments-are-plain", step, comment.line, says, "take the backslash out")
+        at = _lone_return(text, parsed)
+        if at >= 0:
+            says = f"step {step.name!r} has a carriage return without a line feed, where Spark ends a '--' comment"
+            line = text.count("\n", 0, at) + 1
+            yield _finding("sql-comments-are-plain", step, line, says, "end lines with a line feed")
+
+
 def sql_is_understood(pipeline: Pipeline) -> Iterator[Finding]:
     """A SQL step reads as SQL."""
     for step, text in sql_steps(pipeline):
         problem = parse(text).problem
-        if problem is not None and parse(text).tokens:
-            says = f"step {step.name!r}: the SQL is not understood at {problem.near!r}"
-            fix = "correct it, or ask Spark itself with 'penstock check --deep'"
+        if problem is None:
+            continue
+        says = f"step {step.name!r}: the SQL is not understood at {problem.near!r}"
+        if problem.is_sure:
+            yield _finding("sql-is-understood", step, problem.line, says, "correct it")
+        else:
+            fix = "if it is meant so, ask Spark itself with 'penstock check --deep'"
             yield _finding("sql-is-understood", step, problem.line, says, fix, "warning")
 
 
-def _files(text: str) -> dict[str, int]:
+def _writes(parsed: Parsed) -> bool:
+    if parsed.tree is not None:
+        return not _is_query(parsed.tree)
+    words = [token.text.upper() for token in parsed.tokens if token.kind == "word"]
+    return any(second in _WRITES.get(first, ()) for first, second in pairwise(words))
+
+
+def _files(parsed: Parsed) -> dict[str, int]:
     """Paths that look like files read as tables, and their lines; `t`.`a/b` of a table t is a column."""
-    tree = parse(text).tree
-    tables = _tables(tree)
-    looks = [*_FILE.finditer(text), *(_FORMAT.finditer(text) if tree is None else ())]
-    return {match[2]: _line(text, match) for match in looks if match[1].lower() not in tables}
+    tables = _tables(parsed.tree)
+    triples = zip(parsed.tokens, parsed.tokens[1:], parsed.tokens[2:], strict=False)
+    return {
+        path.name: path.line
+        for owner, dot, path in triples
+        if dot.text == "." and _is_file(owner, path, parsed.tree is not None) and owner.name.lower() not in tables
+    }
+
+
+def _is_file(owner: Token, path: Token, has_tree: bool) -> bool:
+    if not owner.is_name or path.kind != "quoted":
+        return False
+    # Without a tree to say what is a table, the name of a format decides too.
+    return any(char in path.name for char in "/:\\") or (not has_tree and owner.name.lower() in _FORMATS)
 
 
 def _line_of_file(files: dict[str, int], name: str) -> int:
@@ -117,8 +153,13 @@ def _is_query(tree: Any) -> bool:
     return isinstance(tree, exp.Query | exp.Values) and tree.find(*writing) is None
 
 
-def _line(text: str, match: re.Match[str]) -> int:
-    return text.count("\n", 0, match.start(1)) + 1
+def _lone_return(text: str, parsed: Parsed) -> int:
+    """Where a carriage return stands alone outside of strings; -1 if none does."""
+    inside = [range(token.start, token.end) for token in parsed.tokens if token.kind in ("string", "quoted")]
+    at = text.find("\r")
+    while at >= 0 and (text[at + 1 : at + 2] == "\n" or any(at in span for span in inside)):
+        at = text.find("\r", at + 1)
+    return at
 
 
 def _finding(

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from penstock.checks.aggregates import sources_of, steps_of, surely_groups
 from penstock.model import Finding, Pipeline, Sink
-from penstock.options import MICRO_BATCHES
+from penstock.options import MICRO_BATCHES, seconds
 from penstock.words import listed
 
+_LEAST_SECONDS = 5
+_LEAST_SETTING = "spark.sql.streaming.realTimeMode.minBatchDuration"
 _MODES = {"continuous": ("append", "update"), "real-time": ("update",)}
 
 
@@ -43,10 +45,21 @@ def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("trigger-fits-mode", pipeline.where(sink, "trigger"), says, f"use mode {listed(allowed)}")
 
 
+def trigger_is_long_enough(pipeline: Pipeline) -> Iterator[Finding]:
+    """A real-time trigger is at least as long as Spark allows."""
+    for sink in pipeline.sinks:
+        short = sink.trigger.kind == "real-time" and seconds(sink.trigger.interval) < _LEAST_SECONDS
+        if short and _LEAST_SETTING not in pipeline.spark:
+            least = f"the {_LEAST_SECONDS} seconds that Spark allows"
+            says = f"sink {sink.name!r}: trigger '{sink.trigger}' is shorter than {least}"
+            fix = f"use 'real-time {_LEAST_SECONDS} seconds'; rows are written as they come, not at the end of it"
+            yield Finding("trigger-is-long-enough", pipeline.where(sink, "trigger"), says, fix)
+
+
 def trigger_fits_steps(pipeline: Pipeline) -> Iterator[Finding]:
     """A continuous or real-time query groups nothing."""
     for sink in pipeline.sinks:
-        grouping = (step.name for step in steps_of(pipeline, sink.reads) if surely_groups(step))
+        grouping = (step.name for step in steps_of(pipeline, sink.reads) if surely_groups(pipeline, step))
         name = next(grouping, None)
         if sink.trigger.kind in _MODES and name:
             says = f"sink {sink.name!r}: step {name!r} groups rows, which trigger '{sink.trigger}' cannot do"

@@ -60,10 +60,11 @@ DISORDER = _options(
     click.option("--corrupt", type=given.SHARE, default="0%", help="This share is damaged."),
 )
 REPLAY = _options(
-    click.option("--file", type=click.Path(path_type=Path), help="Replay .jsonl, .csv, .parquet or a recording."),
+    click.option("--file", type=click.Path(path_type=Path), help="Replay .jsonl, .txt, .csv, .parquet or a recording."),
     click.option("--speed", type=given.SPEED, help="1x (its own pace), 10x or max."),
     click.option("--time-column", help="The column with the time of a record."),
     click.option("--key-column", help="The column, or field, that becomes the key."),
+    click.option("--key-separator", type=given.SEPARATOR, help="Lines are KEY, this, VALUE: ':' or '\\t' for a tab."),
     click.option("--as-json", is_flag=True, help="CSV: send rows as JSON objects instead of their lines."),
     click.option("--repartition", is_flag=True, help="A recording: let keys choose the partitions."),
     click.option("--now", is_flag=True, help="Times begin now, not when they were recorded or made up."),
@@ -82,7 +83,7 @@ HTTP = _options(
     click.option("--retries", type=click.IntRange(0), help="Give up after failures in a row (default: never)."),
 )
 
-_OF_FILES = frozenset({"file", "speed", "time_column", "as_json", "repartition"})
+_OF_FILES = frozenset({"file", "speed", "time_column", "as_json", "key_separator", "repartition"})
 _OF_HTTP = frozenset(
     {"url", "token", "heartbeat", "resume_field", "resume_parameter", "resume_file", "backfill_parameter"}
     | {"backfill_most", "retries"}

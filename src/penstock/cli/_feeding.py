@@ -34,6 +34,7 @@ RATE = Value("rate", values.rate)
 DURATION = Value("duration", values.duration)
 SHARE = Value("share", values.share)
 BURST = Value("burst", values.burst)
+SEPARATOR = Value("separator", lambda text: text.replace("\\t", "\t"))
 # `max` is None in the feed, which for click would mean that nothing was given.
 SPEED = Value("speed", lambda text: values.speed(text) or 0.0)
 

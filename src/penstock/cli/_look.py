@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -44,6 +45,7 @@ def options(command: _F) -> _F:
 
 def show(wanted: Asked, *, as_json: bool) -> None:
     """Show what is wanted until a limit, Ctrl-C or the end."""
+    os.umask(0o077)
     stopping = threading.Event()
     say("starting Spark; Ctrl-C ends")
     with opened(wanted, say, stopping.is_set) as looked:

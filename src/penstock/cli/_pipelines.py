@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.engine.storage import DEFAULT, Storage
 from penstock.errors import CallError, PenstockError
 from penstock.load import load
+from penstock.load.files import pipelines_in
 from penstock.words import listed
 
 _SUFFIXES = (".yaml", ".yml", ".py")
@@ -34,22 +35,21 @@ def is_file(named: str) -> bool:
 
 def has_pipeline(folder: Path) -> bool:
     """Whether there is a pipeline's file in a folder."""
-    return any(each.suffix in _SUFFIXES[:2] for each in folder.iterdir())
+    return bool(pipelines_in(folder))
 
 
 def _with_name(name: str) -> Iterator[Storage]:
     for folder in roots():
         if (folder / name).is_dir():
             yield Storage(str((folder / name).resolve()))
-    for file in sorted(Path.cwd().iterdir()):
-        if file.suffix in _SUFFIXES[:2]:
-            try:
-                pipeline = load(file)
-            except PenstockError:
-                # Some other file of the folder: it is not what was asked for.
-                continue
-            if pipeline.name == name:
-                yield Storage.of(pipeline)
+    for file in pipelines_in(Path.cwd()):
+        try:
+            pipeline = load(file)
+        except PenstockError:
+            # Some other file of the folder: it is not what was asked for.
+            continue
+        if pipeline.name == name:
+            yield Storage.of(pipeline)
 
 
 def roots() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,7 @@ import yaml
 
 from penstock.checks import RULES, check
 from penstock.errors import LoadError
-from penstock.load import load
+from penstock.load import load, load_text
 from penstock.model import Finding, Location, Pipeline
 
 
@@ -39,9 +40,12 @@ def rules() -> dict[str, Rule]:
 
 
 def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
-    """The pipeline, if it can be loaded, and everything that is wrong with its file, its tests included."""
+    """The pipeline, if it can be loaded, and everything that is wrong with its file, its tests included.
+
+    `-` is standard input.
+    """
     try:
-        pipeline = load(file)
+        pipeline = load_text(sys.stdin.buffer.read(), "stdin") if file == "-" else load(file)
     except LoadError as error:
         return None, [finding for finding in error.findings if isinstance(finding, Finding)]
     found = check(pipeline)

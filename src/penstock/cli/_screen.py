@@ -12,6 +12,7 @@ from penstock.cli._talk import Talk
 from penstock.model import Pipeline
 from penstock.watch.snapshot import snapshot
 from penstock.watch.terminal import Total, line, summary, table
+from penstock.words import Waiting
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -24,18 +25,31 @@ class Screen:
     totals: dict[str, Total]
     talk: Talk
     live: Live | None = None
+    began: bool = False
+    """Whether its queries were ever started."""
 
     def report(self, report: dict[str, Any]) -> None:
         """Show what matters of a report."""
         if report["what"] == "said":
+            self._wait("")
             self.talk.say(report["text"])
+        elif report["what"] == "waiting":
+            self._wait(report["text"])
+        elif report["what"] == "started":
+            self.began = True
         elif report["what"] == "batch":
             self._batch(report["progress"])
 
     def say_totals(self) -> None:
-        """A line for each query at the end."""
-        for total in self.totals.values():
+        """A line for each query at the end; nothing of a run that never began."""
+        for total in self.totals.values() if self.began else ():
             self.talk.say(summary(total))
+
+    def _wait(self, text: str) -> None:
+        if self.live is not None:
+            self.live.update(table(self.totals.values(), text))
+        elif text:
+            self.talk.say(Waiting(text))
 
     def _batch(self, progress: dict[str, Any]) -> None:
         seen = snapshot(progress)

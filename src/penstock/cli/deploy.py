@@ -5,12 +5,12 @@ from __future__ import annotations
 import getpass
 import re
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import click
 
 from penstock.cli import say
+from penstock.cli._wheel import wheel_name, write_wheel
 from penstock.errors import CallError
 from penstock.load import load
 from penstock.load.files import pipeline_file
@@ -47,6 +47,8 @@ def command(kind: str, file: str, drain_seconds: int, port: int, folder: Path | 
         raise CallError(f"{target} is there already; --force replaces it")
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
     target.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "docker":
+        write_wheel(target.parent)
     target.write_text(text.format(**facts(pipeline, path, drain_seconds, port, kind)), encoding="utf-8")
     say("\n".join(line.lstrip("# ") for line in target.read_text(encoding="utf-8").splitlines() if _is_hint(line)))
     click.echo(str(target))
@@ -65,7 +67,7 @@ def facts(pipeline: Pipeline, path: Path, drain_seconds: int, port: int, kind: s
         "stop": drain_seconds + _MARGIN_SECONDS,
         "port": port,
         "memory": memory_mb(pipeline),
-        "version": metadata.version("penstock"),
+        "wheel": wheel_name(),
     }
 
 

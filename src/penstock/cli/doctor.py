@@ -96,7 +96,10 @@ def _disk() -> Fact:
 
 
 def _archive() -> Fact:
-    there = archive_file().exists()
+    try:
+        there = archive_file().exists()
+    except PenstockError:
+        return Fact("start-up", True, "not known without Java")
     return Fact("start-up", True, "with an archive" if there else "slow: penstock jars warm makes an archive, once")
 
 

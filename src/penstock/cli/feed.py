@@ -32,6 +32,9 @@ from penstock.feeds.replay import Replay
 from penstock.feeds.sending import Feeding
 from penstock.words import did_you_mean, listed
 
+#: What replayed lines are called in a folder; everything else is JSON.
+_SUFFIXES = {".csv": "csv", ".txt": "txt", ".log": "txt"}
+
 
 @click.command(short_help="Send made-up, recorded or streamed records to a topic, folder or socket.")
 @click.argument("kind", required=False)
@@ -92,7 +95,11 @@ def _replayed(options: dict[str, Any]) -> None:
     refuse_foreign("a file")
     path: Path = options["file"]
     shift_to = utc_now() if options["now"] else None
-    replay = Replay(path, options["time_column"], options["key_column"], options["as_json"], shift_to)
+    if options["key_separator"] and options["key_column"]:
+        raise CallError("--key-separator and --key-column both say what the key is; give one of them")
+    replay = Replay(
+        path, options["time_column"], options["key_column"], options["as_json"], options["key_separator"], shift_to
+    )
     records = replay.records()
     heading = recording.heading(path)
     timed = heading is not None or options["time_column"] is not None
@@ -102,7 +109,7 @@ def _replayed(options: dict[str, Any]) -> None:
         raise CallError(f"nothing says when the records of {path.name} happened; give --time-column, or --speed max")
     speed = options["speed"] if options["speed"] is not None else 1.0 if timed and not options["rate"] else 0.0
     pace: Pace = Steady(options["rate"], options["burst"]) if options["rate"] else Unhurried()
-    words = _words(options, path.stem, "csv" if path.suffix == ".csv" and not options["as_json"] else "json")
+    words = _words(options, path.stem, "json" if options["as_json"] else _SUFFIXES.get(path.suffix.lower(), "json"))
     if options["repartition"]:
         records = (record._replace(partition=None) for record in records)
     elif heading is not None:

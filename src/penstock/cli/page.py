@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from penstock.cli._places import Place, place
 @click.option("--key", default="", help="Its key, as a PEM file.")
 @click.option("--name", "names", multiple=True, help="A host name that the page is reached by, besides localhost.")
 def command(which: str | None, port: int, host: str, cert: str, key: str, names: tuple[str, ...]) -> None:
-    """Serve the page of every pipeline of a STORAGE, or of the one in FILE; the address with its token is printed.
+    """Serve the page of every pipeline of a STORAGE, or of the one in FILE.
+
+    The address is printed: with its token to a terminal, and otherwise with the file that holds the token.
 
     Example: penstock page trades.yaml
     """
@@ -33,7 +36,7 @@ def command(which: str | None, port: int, host: str, cert: str, key: str, names:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     with served(found.storage, Where(host, port, cert, key, names), only=found.name) as page:
-        click.echo(page.link)
+        click.echo(page.invitation(terminal=sys.stdout.isatty()))
         say("open this address in a browser; Ctrl-C ends")
         stopping.wait()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import click
 
 from penstock.cli import said
 from penstock.cli._talk import Talk
+from penstock.engine.local_dir import remove_leftovers
 from penstock.supervise.child import Child
 from penstock.supervise.orders import Orders
 
@@ -37,23 +39,29 @@ if TYPE_CHECKING:
 @click.option("--new-checkpoint", is_flag=True, help="Begin anew although earlier batches are on record.")
 @click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /health and /ready here, on loopback.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Serve them on this address instead.")
+@click.option("--health-name", "health_names", multiple=True, help="A host name that probes use, besides localhost.")
 @click.option(
     "--page-port", type=click.IntRange(0, 65535), help="Serve the live page and /metrics here, on loopback; 0: any."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show Spark's own log, and tracebacks.")
-def command(health_port: int | None, health_host: str, page_port: int | None, **asked: Any) -> None:
+def command(
+    health_port: int | None, health_host: str, health_names: tuple[str, ...], page_port: int | None, **asked: Any
+) -> None:
     """Run the pipeline in FILE (or a folder with one) and keep it running; Ctrl-C drains it.
 
     A restart continues from the checkpoint, in the pipeline's storage.
 
     Example: penstock run trades.yaml --once
     """
+    # Checkpoints, state and events are for this user alone; the driver and its JVM inherit this.
+    os.umask(0o077)
     orders = Orders(**asked)
     # Before anything else: it imports Spark while the file is checked and the lease is taken.
     first = Child(orders)
     talk = Talk()
     try:
-        end = _supervise(orders, first, talk, _Doors((health_host, health_port) if health_port else None, page_port))
+        health = (health_host, health_port, health_names) if health_port else None
+        end = _supervise(orders, first, talk, _Doors(health, page_port))
     except Exception:
         if orders.verbose:
             import traceback
@@ -63,6 +71,7 @@ def command(health_port: int | None, health_host: str, page_port: int | None, **
         raise
     finally:
         first.end()
+        remove_leftovers()
     if not end.well:
         talk.say(end.reason)
     talk.flush()
@@ -92,7 +101,7 @@ def checked(file: str, master: str | None, say: Callable[[str], None]) -> Pipeli
 class _Doors:
     """Where a supervisor can be asked how it is."""
 
-    health: tuple[str, int] | None
+    health: tuple[str, int, tuple[str, ...]] | None
     page: int | None
 
     @contextmanager
@@ -107,8 +116,9 @@ class _Doors:
                 from penstock.page import served
                 from penstock.page.server import Where
 
-                page = stack.enter_context(served(storage.root, Where(port=self.page), only=pipeline.name))
-                talk.say(f"page: {page.link}")
+                where = Where(port=self.page, port_option="--page-port")
+                page = stack.enter_context(served(storage.root, where, only=pipeline.name))
+                talk.say(f"page: {page.invitation(terminal=sys.stderr.isatty())}")
             if pipeline.webhooks:
                 from penstock.watch.webhooks import posting
 
@@ -125,6 +135,7 @@ def _supervise(orders: Orders, first: Child, talk: Talk, doors: _Doors) -> End:
     from penstock.watch.events import EventLog
 
     storage = Storage.of(pipeline)
+    storage.refuse_if_shared(pipeline.places.get(("storage",), pipeline.at))
     lease = Taking(storage.lease, talk.say, orders.drain_seconds).take()
     log = EventLog(f"{storage.url}/events")
     tell = _teller(log, talk)

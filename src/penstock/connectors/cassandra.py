@@ -159,6 +159,10 @@ class CassandraSink(OfCassandra, SinkOptions):
             if self.create is None:
                 self._find(session)
 
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that options name are there."""
+        self._require_own_columns(schema)
+
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """Make the table if asked; an error names every column that it cannot take."""
         from pyspark.sql.types import StructType

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import cql
 from penstock.connectors.cassandra_types import CqlType, cql_for
 from penstock.errors import BuildError, PenstockError, UnreachableError
-from penstock.words import did_you_mean, listed, nearest
+from penstock.words import Waiting, did_you_mean, listed, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -62,7 +62,7 @@ class Access:
                 says = f"no Cassandra node answers at {self.hosts} after {wait_seconds:.0f} s"
                 fix = "start it (penstock dev up cassandra runs one here) or correct 'hosts'"
                 raise UnreachableError(f"{says}; {fix}") from why
-            say(f"waiting for Cassandra at {self.hosts} ({left:.0f} s left)")
+            say(Waiting(f"waiting for Cassandra at {self.hosts} ({left:.0f} s left)"))
             time.sleep(min(_PAUSE_SECONDS, left))
 
     def _refused(self) -> PenstockError:

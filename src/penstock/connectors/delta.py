@@ -222,14 +222,18 @@ class DeltaSink(SinkOptions):
             return "mode complete replaces the whole table; take 'key' out, or use mode update"
         return None
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
-        """Make the table if there is none; add columns, or name those that do not fit."""
+    def check_columns(self, schema: StructType, mode: str) -> None:
+        """The mode can be written, and the columns that options name are there."""
         problem = self.unfit(mode)
         if problem:
             raise BuildError(problem)
         named = {"partition_by": self.partition_by, "key": self.key, "latest_by": filter(None, [self.latest_by])}
         for option, names in named.items():
             require_columns(schema, option, names)
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
+        """Make the table if there is none; add columns, or name those that do not fit."""
+        self.check_columns(schema, mode)
         table = DeltaTable(spark, self.path)
         if not table.exists:
             table.make(schema, self.partition_by, self.spark_options)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Self
 
+_COLUMNS = (
+    "body binary, partition string, offset string, sequenceNumber bigint, enqueuedTime timestamp, publisher string, "
+    "partitionKey string, properties map<string, string>"
+)
 _USER = "$ConnectionString"
 # Event Hubs end idle connections after four minutes, and answer slowly when they throttle.
 _CLIENT = {
@@ -179,6 +183,11 @@ class EventHubsSource(_EventHub, SourceOptions):
         """What writes into the hub that this reads, for a feed."""
         return KafkaSink.model_construct(**self._shared, topic=self._hub, options={**_PRODUCER, **self.options})
 
+    @property
+    def declared_columns(self) -> str:
+        """The columns that `read` gives for every hub."""
+        return _COLUMNS
+
     def columns(self, spark: SparkSession) -> StructType:
         """The columns that `read` gives, without the files of `tls`."""
         return self.model_copy(update={"tls": None, "start": "end"}).read(spark).schema
@@ -249,6 +258,10 @@ class EventHubsSink(_EventHub, SinkOptions):
         return True
 
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that are sent are there."""
+        self.check_columns(schema, mode)
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The columns that are sent are there."""
         wanted = [name for name in (self.body if self.value == "body" else None, self.partition_key) if name]
         missing = [name for name in wanted if name not in schema.names]

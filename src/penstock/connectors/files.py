@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from penstock.errors import UnreachableError
+from penstock.connectors.fitting import require_columns
+from penstock.errors import BuildError, UnreachableError
 from penstock.options import Batch, Duration, Names, SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class FileSource(SourceOptions):
 
     def _load(self, reader: Any, spark: SparkSession) -> DataFrame:
         reader = reader.options(**self.spark_options)
-        schema = self._inferred(spark) if self.infer else self._declared()
+        schema = self.inferred(spark) if self.infer else self._declared()
         if schema is None:
             return reader.load(self.path)  # type: ignore[no-any-return]
         if self.format in ("json", "csv"):
@@ -119,7 +120,8 @@ class FileSource(SourceOptions):
         declared: Any = StructType.fromDDL(self.schema_) if self.schema_ else None
         return declared  # type: ignore[no-any-return]
 
-    def _inferred(self, spark: SparkSession) -> StructType:
+    def inferred(self, spark: SparkSession) -> StructType:
+        """The columns of the files that are there."""
         from pyspark.sql.types import StructType
 
         options = {"inferSchema": "true", **self._which_files(), **self.spark_options}
@@ -175,6 +177,21 @@ class FileSink(SinkOptions):
     def log_url(self) -> str:
         """The log of the files that count."""
         return f"{self.path}/_spark_metadata"
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that become folders are there, and the format can hold the others."""
+        require_columns(schema, "partition_by", self.partition_by, exact=False)
+        folders = [name.lower() for name in self.partition_by]
+        kept = {each.name: each.dataType.simpleString() for each in schema if each.name.lower() not in folders}
+        if self.format == "text" and list(kept.values()) != ["string"]:
+            found = ", ".join(f"{name} {kind}" for name, kind in kept.items()) or "none"
+            raise BuildError(
+                f"text files hold one column of type string, and the rows have {found}; use another format"
+            )
+        nested = [name for name, kind in kept.items() if kind.startswith(("array<", "map<", "struct<"))]
+        if self.format == "csv" and nested:
+            says = f"csv files cannot hold {', '.join(f'{name} ({kept[name]})' for name in nested)}"
+            raise BuildError(f"{says}; use json or parquet, or make text of it with to_json")
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of files."""

@@ -63,11 +63,11 @@ class Misfits:
             raise BuildError(f"the rows do not fit {table}: {'; '.join(parts)}; {fix}")
 
 
-def require_columns(schema: StructType, option: str, names: Iterable[str]) -> None:
-    """An error if an option names a column that the rows do not have."""
+def require_columns(schema: StructType, option: str, names: Iterable[str], *, exact: bool = True) -> None:
+    """An error if an option names a column that the rows do not have; Spark itself does not look at upper case."""
     have = [field.name for field in schema]
     for name in names:
-        if name not in have:
+        if name not in have and (exact or name.lower() not in [each.lower() for each in have]):
             raise BuildError(f"'{option}' names {name!r}, which the rows do not have; {did_you_mean(name, have)}")
 
 

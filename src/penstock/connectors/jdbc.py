@@ -19,6 +19,7 @@ from penstock.connectors.jdbc_databases import Database, database
 from penstock.connectors.jdbc_tables import ROW, Staged, Target
 from penstock.errors import BuildError, UnreachableError
 from penstock.options import Batch, Names, SecretText, SinkOptions, SourceOptions
+from penstock.words import Waiting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -227,17 +228,21 @@ class JdbcSink(_Jdbc, SinkOptions):
             return f"the types of {self.address} are not known; create the table yourself and take 'create' out"
         return None
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
-        """Make what is asked for; name every column that does not fit, and a key that is none."""
+    def check_columns(self, schema: StructType, mode: str) -> None:
+        """The mode can be written, and the columns that options name are there."""
         problem = self.unfit(mode)
         if problem:
             raise BuildError(problem)
+        require_columns(schema, "key", self.key)
+        require_columns(schema, "latest_by", filter(None, [self.latest_by]))
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
+        """Make what is asked for; name every column that does not fit, and a key that is none."""
+        self.check_columns(schema, mode)
         master = str(spark.sparkContext.master)
         if self.database.one_writer and not re.match(r"local(\[|$)", master):
             says = f"{self.address} is a file of one machine, and Spark runs on {master}"
             raise BuildError(f"{says}; use another database, or a local master")
-        require_columns(schema, "key", self.key)
-        require_columns(schema, "latest_by", filter(None, [self.latest_by]))
         with self.connected(spark._jvm) as connection:
             target = self._target(connection)
             if self.create:
@@ -289,5 +294,5 @@ def _wait_for(host: str, port: int, wait_seconds: float, say: Callable[[str], No
             if left <= 0:
                 says = f"no PostgreSQL answers at {host}:{port} after {wait_seconds:.0f} s ({error})"
                 raise UnreachableError(f"{says}; start it, or correct 'url'") from error
-            say(f"waiting for PostgreSQL at {host}:{port} ({left:.0f} s left)")
+            say(Waiting(f"waiting for PostgreSQL at {host}:{port} ({left:.0f} s left)"))
             pause.wait(min(_KNOCK_SECONDS, left))

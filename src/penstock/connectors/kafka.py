@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.connectors import kafka_positions, kafka_settings
+from penstock.connectors.fitting import require_columns
 from penstock.connectors.kafka_failures import explained
 from penstock.connectors.kafka_preflight import Examination
 from penstock.connectors.kafka_security import Sasl, Security, Tls
@@ -28,6 +29,12 @@ __all__ = ["EMBEDDED", "KafkaSink", "KafkaSource", "MissingTopicError", "create_
 EMBEDDED = "embedded"
 _TRANSACTION_TIMEOUT = "5 minutes"
 _WRITERS = 1
+_COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+)
+#: The columns that Spark's own Kafka sink gives a meaning to.
+_SPARK_COLUMNS = frozenset({"key", "value", "topic", "partition", "headers"})
+_HEADERS = "headers array<struct<key: string, value: binary>>"
 Offsets = dict[str, dict[int | str, int]]
 Position = Literal["earliest", "latest"] | Offsets | str
 
@@ -153,6 +160,11 @@ class KafkaSource(_Kafka, SourceOptions):
         return self.model_copy(
             update={"start": start, "records_per_trigger": most, "on_data_loss": "skip", "commit_to_group": None}
         )
+
+    @property
+    def declared_columns(self) -> str:
+        """The columns that Spark's connector has for every topic."""
+        return f"{_COLUMNS}, {_HEADERS}" if self.headers else _COLUMNS
 
     def columns(self, spark: SparkSession) -> StructType:
         """The columns that `read` gives, without the files of `tls`."""
@@ -313,6 +325,26 @@ class KafkaSink(_Kafka, SinkOptions):
     def native(self) -> bool:
         """Spark sends records by itself, but not in transactions."""
         return self.delivery == "at-least-once"
+
+    def columns_warning(self, columns: Sequence[str]) -> tuple[str, str] | None:
+        """Rows in the columns of Spark's own Kafka sink, which would be sent as JSON with these names in it."""
+        names = [name.lower() for name in columns]
+        if self.value_column or "value" not in names or not _SPARK_COLUMNS.issuperset(names):
+            return None
+        fields = ", ".join(f'"{name}": ...' for name in names)
+        key = "key: key, " if "key" in names and not self.key else ""
+        sent = "without a key" if key else "as the value"
+        return (
+            f"sends {{{fields}}} {sent}",
+            f"add '{key}value_column: value' to send the columns as Spark's own sink does",
+        )
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that options name are there."""
+        for option in ("key", "topic_column", "value_column", "headers"):
+            if name := getattr(self, option):
+                # A field of a struct is named with a dot.
+                require_columns(schema, option, [name.split(".")[0].strip("`")], exact=False)
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of key, value, topic and headers."""

@@ -18,7 +18,7 @@ from penstock.connectors.kafka_security import Security
 from penstock.connectors.kafka_topics import QUIET, MissingTopicError
 from penstock.errors import PenstockError, RefusedError, UnreachableError
 from penstock.options import Seen
-from penstock.words import listed
+from penstock.words import Waiting, listed
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -71,11 +71,11 @@ class Examination:
                     server.connect(_CONNECT_SECONDS).close()
                     return server
                 except OSError as error:
-                    whys.append(_why(server, error))
-            left = deadline - time.monotonic()
+                    whys.append(_why(server, error) if len(servers) == 1 else f"{server}: {_why(server, error)}")
+            left, why = deadline - time.monotonic(), listed(dict.fromkeys(whys), "and")
             if left <= 0:
-                raise self._unreachable(wait_seconds, listed(dict.fromkeys(whys), "and"))
-            say(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left)")
+                raise self._unreachable(wait_seconds, why)
+            say(Waiting(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left): {why}"))
             time.sleep(min(_LOOK_SECONDS, left))
 
     def _unreachable(self, wait_seconds: float, why: str) -> UnreachableError:
@@ -158,7 +158,7 @@ class Examination:
                 if time.monotonic() >= deadline:
                     last = (errors[-1] if errors else error.args[0]).str()
                     raise self._unreachable(wait_seconds, last) from error
-                say(f"waiting for a Kafka broker at {self.servers} ({max(0, left):.0f} s left)")
+                say(Waiting(f"waiting for a Kafka broker at {self.servers} ({max(0, left):.0f} s left)"))
 
     def _refused(self, says: str) -> RefusedError:
         sasl = self.security.sasl

@@ -29,6 +29,10 @@ class ForeachBatchSink(SinkOptions):
 
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The function is there."""
+        self.check_columns(schema, mode)
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The function is there."""
         if not callable(named(self.python)):
             raise BuildError(f"{self.python} is no function; it is called with a DataFrame and a batch number")
 
@@ -49,6 +53,10 @@ class ForeachSink(SinkOptions):
     )
 
     def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The class is there and can process rows."""
+        self.check_columns(schema, mode)
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The class is there and can process rows."""
         if not callable(getattr(named(self.python), "process", None)):
             raise BuildError(f"{self.python} has no method 'process'; it is called with every row")

@@ -22,6 +22,11 @@ class RateSource(SourceOptions):
     ramp_up_seconds: int = Field(default=0, ge=0, description="Seconds until the full rate is reached.")
     partitions: int | None = Field(default=None, ge=1, description="Into how many partitions; by default as Spark has.")
 
+    @property
+    def declared_columns(self) -> str:
+        """Columns timestamp and value."""
+        return "timestamp timestamp, value bigint"
+
     def read(self, spark: SparkSession) -> DataFrame:
         """Columns timestamp and value."""
         options: dict[str, int | str] = {

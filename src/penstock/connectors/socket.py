@@ -31,6 +31,11 @@ class SocketSource(SourceOptions):
         fix = f"start the server first (for example: nc -lk {self.port}) or correct host and port"
         return f"nothing listens at {self.host}:{self.port}; {fix}"
 
+    @property
+    def declared_columns(self) -> str:
+        """Column value, and timestamp when asked for."""
+        return "value string, timestamp timestamp" if self.timestamps else "value string"
+
     def read(self, spark: SparkSession) -> DataFrame:
         """Column value, and timestamp when asked for."""
         options: dict[str, int | str] = {

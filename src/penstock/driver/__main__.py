@@ -13,6 +13,7 @@ from penstock.supervise.orders import Line, Orders
 
 def main() -> None:
     """Import what takes long, wait for the word, run; the exit code says only whether it ended well."""
+    os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = Line(socket.socket(fileno=int(sys.argv[1])))
     # The JVM must not hold the line: its end tells the supervisor that the driver is gone.

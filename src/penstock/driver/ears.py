@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.supervise.orders import Line
+from penstock.words import Waiting
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Ears:
 
     def say(self, text: str) -> None:
         """A line for the user."""
-        self.report("said", text=text)
+        self.report("waiting" if isinstance(text, Waiting) else "said", text=text)
 
     def _listen(self) -> None:
         for message, files in self.line.messages():

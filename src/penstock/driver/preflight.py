@@ -17,6 +17,7 @@ from penstock.records import durable
 from penstock.records.anew import begin_anew
 from penstock.records.reposition import move
 from penstock.records.verify import Ledgers, problems
+from penstock.watch.snapshot import rows_by_source
 
 Tell = Callable[..., None]
 
@@ -122,11 +123,13 @@ def reader(pipeline: Pipeline, sink: Sink, positions: Any) -> Source | None:
 def gaps(pipeline: Pipeline, progress: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What a batch did not get of its range because it is gone, as facts for the event log."""
     sink = next(sink for sink in pipeline.sinks if sink.name == progress["name"])
+    counted = rows_by_source(progress)
     for told in progress.get("sources", ()):
         start, end = value(told, "startOffset"), value(told, "endOffset")
         source = reader(pipeline, sink, end)
         if source is not None and start:
-            for gap in source.connector.missing(start, end, int(told.get("numInputRows", 0))):
+            rows = counted.get(source.name, told.get("numInputRows", 0))
+            for gap in source.connector.missing(start, end, int(rows)):
                 yield gap_facts(sink.name, source.name, gap)
 
 

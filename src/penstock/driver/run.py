@@ -13,13 +13,15 @@ from penstock.driver.ears import Ears, Go
 from penstock.driver.identities import Identities
 from penstock.driver.preflight import Preflight, gaps
 from penstock.driver.recorder import ledgers, record
+from penstock.driver.stalls import Stalls, probe
 from penstock.driver.vitals import Vitals
 from penstock.engine import build, prepare
+from penstock.engine.drain import wait_for_reports
 from penstock.engine.opening import open_session
 from penstock.engine.queries import Queries
 from penstock.engine.run import Built, listen, to_targets
 from penstock.engine.storage import Storage
-from penstock.errors import PenstockError, UnreachableError
+from penstock.errors import PenstockError, RunError, UnreachableError
 from penstock.load import load
 from penstock.model import Pipeline
 from penstock.records.verify import Ledgers
@@ -44,7 +46,7 @@ def run(orders: Orders, go: Go, ears: Ears) -> int:
         if orders.master:
             pipeline = replace(pipeline, spark={**pipeline.spark, "master": orders.master})
         with vitals:
-            _Driver(orders, go, ears, vitals, prepare(pipeline, ears.say, orders.wait_seconds)).run()
+            _Driver(orders, go, ears, vitals, _prepare(pipeline, orders, ears)).run()
     except Exception as error:
         if orders.verbose:
             ears.say(traceback.format_exc())
@@ -54,6 +56,17 @@ def run(orders: Orders, go: Go, ears: Ears) -> int:
         return 1
     vitals.end(well=True)
     return 0
+
+
+def _prepare(pipeline: Pipeline, orders: Orders, ears: Ears) -> Pipeline:
+    """As `prepare`; an address that has never answered is more likely misspelled than away, so it is tried once."""
+    try:
+        return prepare(pipeline, ears.say, orders.wait_seconds)
+    except UnreachableError as error:
+        if orders.once or Storage.of(pipeline).is_claimed(pipeline):
+            raise
+        fix = "this pipeline has never run, so it is not tried again; --wait SECONDS waits longer"
+        raise RunError(f"{error}\n{fix}", retry=False) from error
 
 
 @dataclass
@@ -68,6 +81,7 @@ class _Driver:
     report: Report = field(init=False)
     known: dict[str, Ledgers] = field(init=False)
     identities: Identities = field(init=False)
+    stalls: Stalls = field(init=False)
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
@@ -78,6 +92,7 @@ class _Driver:
         limit = StateLimit(self.pipeline.state_limit or default_limit())
         self.report = Report(self.log, self.ears.say, limit, tables, self.pipeline.history_seconds)
         self.known = ledgers(self.pipeline, self.storage)
+        self.stalls = Stalls(self._tell, lambda sink: probe(self.pipeline, sink))
         self.identities = Identities(self.pipeline, self.ears.wake.set)
 
     def run(self) -> None:
@@ -105,10 +120,12 @@ class _Driver:
 
         write = to_targets(self.pipeline, self.storage, self.report.tell, guard)
         streams = build(self.pipeline, spark)
-        queries = Queries(Built(self.pipeline, streams, self.storage, write, self.orders.once), spark)
+        built = Built(self.pipeline, streams, self.storage, write, self.orders.once, self.report.tell)
+        queries = Queries(built, spark)
 
         def batch(progress: dict[str, Any]) -> None:
             queries.batch(progress["name"])
+            self.stalls.batch(progress)
             self.ears.report("batch", progress=progress)
             self._keep(progress)
 
@@ -116,7 +133,7 @@ class _Driver:
         queries.start(self.report.tell)
         self._note("started", sinks=queries.names, attempt=self.go.attempt)
         self.ears.report("started", sinks=queries.names)
-        self.vitals.watch_queries(queries.look)
+        self.vitals.watch_queries(lambda: self.stalls.look(queries.look()))
         self.identities.start()
         failed: Exception | None = None
         try:
@@ -125,8 +142,12 @@ class _Driver:
             self._note("failed", reason=str(error))
             failed = error
         failed = self._finish(queries, failed)
-        spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+        # Before it is said that the pipeline has drained: a batch is reported by a thread of Spark's.
+        if not wait_for_reports(spark, self.orders.drain_seconds):
+            self._tell("reports_missing", seconds=self.orders.drain_seconds)
         spark.streams.removeListener(listener)
+        if self.ears.draining and failed is None:
+            self._note("drained")
         self._note("stopped")
         if failed is not None:
             raise failed
@@ -148,10 +169,7 @@ class _Driver:
             # What runs in it cannot be interrupted, so nobody waits for it.
             retry = failed.retry if isinstance(failed, PenstockError) else True
             self.vitals.abandon(str(failed) if failed else f"{says}; {fix}", retry=retry)
-        failed = failed or next((error for _, error in queries.failed()), None)
-        if self.ears.draining and failed is None:
-            self._note("drained")
-        return failed
+        return failed or next((error for _, error in queries.failed()), None)
 
     def _keep(self, progress: dict[str, Any]) -> None:
         """Put a batch on record, and into the event log."""

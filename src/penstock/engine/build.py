@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.decode import decoded
 from penstock.engine.reasons import condition, position, sentence
-from penstock.errors import BuildError, PenstockError
-from penstock.model import Location, Node, Pipeline, Source, Step
+from penstock.errors import BuildError, CallError, PenstockError
+from penstock.model import Location, Node, Pipeline, Source, Step, Watermark
 from penstock.options import SourceOptions
 from penstock.supervise.causes import may_pass
+from penstock.words import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 Read = Callable[[Source, "SparkSession"], "DataFrame"]
+
+
+class PlacedError(BuildError):
+    """Spark refuses a source, a step or a sink, at a line of the user's file."""
+
+    def __init__(self, at: Location, says: str) -> None:
+        self.at, self.says = at, says
+        super().__init__(f"{at}: {says}")
 
 
 def from_connector(source: Source, spark: SparkSession) -> DataFrame:
@@ -26,14 +35,14 @@ def from_connector(source: Source, spark: SparkSession) -> DataFrame:
 
 def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) -> dict[str, DataFrame]:
     """Every source and step as a streaming DataFrame, by name; a test hands in its own way to read."""
-    _send_python_files(pipeline, spark)
+    send_python_files(pipeline, spark)
     streams: dict[str, DataFrame] = {}
     for source in pipeline.sources:
-        streams[source.name] = _read(pipeline, source, spark, read)
+        streams[source.name] = read_source(pipeline, source, spark, read)
     # Rows that a test hands in are all there is: no system stands behind them.
     tables = {source.name: source.connector for source in pipeline.sources if source.static and read is from_connector}
     for step in in_order(pipeline):
-        streams[step.name] = _transform(step, streams, spark, tables)
+        streams[step.name] = build_step(step, streams, spark, tables)
     return streams
 
 
@@ -45,14 +54,15 @@ def in_order(pipeline: Pipeline) -> list[Step]:
         ready = [step for step in waiting if done.issuperset(step.reads)]
         if not ready:
             names = ", ".join(step.name for step in waiting)
-            raise BuildError(f"{waiting[0].at}: steps {names} cannot be put in order; run penstock check")
+            raise PlacedError(waiting[0].at, f"steps {names} cannot be put in order; run penstock check")
         ordered += ready
         done.update(step.name for step in ready)
         waiting = [step for step in waiting if step not in ready]
     return ordered
 
 
-def _read(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -> DataFrame:
+def read_source(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -> DataFrame:
+    """The columns of a source, decoded, with its watermark; an error is at its line."""
     try:
         raw = read(source, spark)
         rows = decoded(source, raw, counted=_can_count(pipeline, source))
@@ -61,39 +71,53 @@ def _read(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -
             return rows.persist()
         if source.watermark is None:
             return rows
-        kind = rows.schema[source.watermark.column].dataType.typeName()
-        if not kind.startswith("timestamp"):
-            fix = f"declare {source.watermark.column!r} as timestamp"
-            raise BuildError(f"{source.at}: source {source.name!r} has its watermark on a {kind}; {fix}")
-        return rows.withWatermark(source.watermark.column, source.watermark.delay)
-    except KeyError as error:
-        wanted = source.watermark.column if source.watermark else error
-        raise BuildError(f"{source.at}: source {source.name!r} has no column {wanted!r} for its watermark") from error
+        return _with_watermark(source, source.watermark, rows)
     except PenstockError:
         raise
     except Exception as error:
         raise refused("source", source, error) from error
 
 
-def _transform(
+def _with_watermark(source: Source, watermark: Watermark, rows: DataFrame) -> DataFrame:
+    # Upper and lower case are the same, as in Spark's SQL.
+    found = [field for field in rows.schema if field.name.lower() == watermark.column.lower()]
+    if not found:
+        fix = did_you_mean(watermark.column, rows.columns)
+        says = f"source {source.name!r} has no column {watermark.column!r} for its watermark; {fix}"
+        raise PlacedError(source.at, says)
+    kind = found[0].dataType.typeName()
+    if kind not in ("timestamp", "struct"):
+        fix = f"declare {found[0].name!r} as timestamp"
+        raise PlacedError(source.at, f"source {source.name!r} has its watermark on a {kind}; {fix}")
+    return rows.withWatermark(found[0].name, watermark.delay)
+
+
+def build_step(
     step: Step, streams: dict[str, DataFrame], spark: SparkSession, tables: Mapping[str, SourceOptions]
 ) -> DataFrame:
+    """The rows of a step; an error is at its line, or at the line of its SQL that Spark names."""
     try:
         return step.what.beside(tables).build(spark, {name: streams[name] for name in step.reads})
+    except CallError:
+        raise
     except PenstockError as error:
-        raise BuildError(f"{step.at}: step {step.name!r}: {error}") from error
+        raise PlacedError(step.at, f"step {step.name!r}: {error}") from error
     except Exception as error:
         raise refused("step", step, error) from error
 
 
-def refused(what: str, node: Node, error: Exception) -> BuildError:
-    """Spark's refusal, at the line of the user's file that it is about."""
-    at = node.at
+def locate(node: Node, error: Exception) -> Location:
+    """The line of the user's file that a refusal of Spark is about."""
     line = position(error)
     text_at: Location | None = getattr(node, "text_at", None)
-    if line is not None and text_at is not None:
-        at = Location(text_at.file, text_at.line + line - 1)
-    found = BuildError(f"{at}: {what} {node.name!r}: {sentence(error)}")
+    if line is None or text_at is None:
+        return node.at
+    return Location(text_at.file, text_at.line + line - 1)
+
+
+def refused(what: str, node: Node, error: Exception) -> PlacedError:
+    """Spark's refusal, at the line of the user's file that it is about."""
+    found = PlacedError(locate(node, error), f"{what} {node.name!r}: {sentence(error)}")
     found.retry = may_pass(condition(error), f"{type(error).__name__}: {error}")
     return found
 
@@ -106,7 +130,7 @@ def _can_count(pipeline: Pipeline, source: Source) -> bool:
     return all(sink.trigger.kind not in ("continuous", "real-time") for sink in readers)
 
 
-def _send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
+def send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
     """Modules beside the pipeline file must be importable on executors too."""
     import sys
     from pathlib import Path

@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -35,6 +37,18 @@ def drain(spark: SparkSession, queries: Sequence[StreamingQuery], most_seconds: 
         if waiting:
             time.sleep(_LOOK_SECONDS)
     return [str(query.name) for query in waiting]
+
+
+def wait_for_reports(spark: SparkSession, most_seconds: float) -> bool:
+    """Wait until every listener has heard of every batch; False if that takes longer, as on a busy machine."""
+    bus: Any = spark._jsparkSession.sparkContext().listenerBus()
+    try:
+        bus.waitUntilEmpty(int(most_seconds * 1000))
+    except Py4JJavaError as error:
+        if "TimeoutException" not in str(error.java_exception):
+            raise
+        return False
+    return True
 
 
 def close(spark: SparkSession, query: StreamingQuery) -> None:

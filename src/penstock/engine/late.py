@@ -1,81 +1,88 @@
 """Late rows, counted before Spark drops them.
 
-Spark drops rows behind the watermark after it has summed them up in part, and counts what is left: three late rows of
+Spark drops rows behind the watermark after it has aggregated them in part, and counts what is left: three late rows of
 one group are one. So each aggregation over event time gets an `observe` below it that counts the rows themselves:
 
     rows -> observe: count those whose window is closed -> aggregate
 
-What "closed" means changes with every batch. The watermark in the plan is therefore a call, which Spark makes once
-while it plans a batch, and puts its answer in as a constant.
+What "closed" means changes with every batch. A constant that changes would make Spark compile new code for every batch,
+so the plan reads the watermark from an array that it holds by reference:
+
+    planning of a batch   Spark folds a call of ours, which puts the watermark into the array and returns 0
+    tasks of the batch    get the array as it is then, and read it for each row
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.model import Sink
+from penstock.engine import plans
+from penstock.engine.plans import elements, kind, nodes
+from penstock.engine.reasons import sentence
 from penstock.watch.snapshot import LATE
 from penstock.watch.state import OPEN_WINDOWS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
+
+Tell = Callable[..., None]
 
 _DELAY = "spark.watermarkDelayMs"
+_TIME_WINDOW = "spark.timeWindow"
 _STATEFUL = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Join", "TransformWithState", "FlatMapGroups")
 
 
-def counted(sink: Sink, rows: DataFrame) -> DataFrame:
-    """The same rows; every batch's report then has the number of those that came too late for an aggregation."""
-    if sink.mode == "complete" or sink.trigger.kind in ("continuous", "real-time"):
-        # Nothing is dropped in mode complete, and the other engines know no `observe`.
-        return rows
-    from pyspark.sql.classic.dataframe import DataFrame
+@dataclass(frozen=True)
+class _Grid:
+    """Windows of a fixed length that begin at fixed distances."""
 
-    spark: Any = rows.sparkSession
-    plan = _Rewriter(spark, sink.name).rewritten(rows._jdf.queryExecution().analyzed())
-    return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    time: Any
+    """The expression of a row's own time, in microseconds."""
+    slide: int
+    copies: bool
+    """Whether a row is there once for each of its windows."""
 
 
-class _Rewriter:
+class LateRows:
     """Puts the counting below the aggregations that read rows as they come in."""
 
-    def __init__(self, spark: SparkSession, query: str) -> None:
+    def __init__(self, spark: SparkSession, query: str, plan: Any, tell: Tell) -> None:
         self._spark: Any = spark
-        self._query = query
+        self._query, self._plan, self._tell = query, plan, tell
         self._number = 0
+        self._groups = _groups([_watermarks(each) for each in nodes(plan) if _drops_late_rows(each)])
+        self._alone = len(_watermarks(plan)) == 1
 
-    def rewritten(self, plan: Any) -> Any:
-        """The plan with the counting in it. An aggregation of what another one gives has no late rows."""
+    def add(self) -> Any:
+        """The plan with the counting in it."""
+        return self._add(self._plan)
+
+    def _add(self, plan: Any) -> Any:
         if not plan.isStreaming():
             return plan
-        if _kind(plan) == "Aggregate" and not any(map(_is_stateful, _below(plan))):
-            time = next(filter(_has_watermark, _all(plan.groupingExpressions())), None)
-            return plan if time is None else self._with_children(plan, [self._counting(time, plan.child())])
-        return self._with_children(plan, [self.rewritten(child) for child in _all(plan.children())])
+        if _drops_late_rows(plan):
+            return plans.with_children(self._spark, plan, [self._counting(plan)])
+        return plans.with_children(self._spark, plan, [self._add(child) for child in elements(plan.children())])
 
-    def _with_children(self, plan: Any, children: list[Any]) -> Any:
-        return plan.withNewChildren(self._spark._jvm.PythonUtils.toSeq(children))
-
-    def _counting(self, time: Any, child: Any) -> Any:
+    def _counting(self, aggregate: Any) -> Any:
         from pyspark.sql import functions as F  # noqa: N812
-        from pyspark.sql.classic.dataframe import DataFrame
 
-        jvm = self._spark._jvm
-        rows = DataFrame(
-            jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, child), self._spark
-        )
+        child, time = aggregate.child(), _event_time(aggregate)
         end, watermark = self._end(time), self._watermark() * 1000
         late, facts = end <= watermark, []
-        windows = self._windows(child)
-        if windows is not None:
-            micros, slide = windows
-            # A row of sliding windows is there once for each of them, and is late when the first of them is closed.
-            late = late & (micros >= end - slide)
-            facts = _open_windows(end, watermark, slide)
+        grid = _grid(child, time)
+        if grid is not None:
+            facts = _open_windows(end, watermark, grid.slide)
+            if grid.copies:
+                # Late when the first of its windows is closed, and counted as a row of that window only.
+                late = late & (plans.column(self._spark, grid.time) >= end - grid.slide)
         self._number += 1
-        observed = rows.observe(f"{LATE}{self._number}", F.count_if(late).alias("late"), *facts)
-        return observed._jdf.queryExecution().analyzed()
+        # Group 0: every operator of the query reads the same watermark.
+        group = 0 if self._alone else 1 + self._groups[min(_watermarks(aggregate))]
+        facts = [F.count_if(late).alias("late"), F.max(F.lit(group)).alias("group"), *facts]
+        return plans.analyzed(plans.dataframe(self._spark, child).observe(f"{LATE}{self._number}", *facts))
 
     def _end(self, time: Any) -> Column:
         """The moment at which a row's group is closed, in microseconds."""
@@ -84,51 +91,51 @@ class _Rewriter:
         none = getattr(getattr(self._spark._jvm.scala, "None$"), "MODULE$")
         end = expressions.GetStructField(time, 1, none) if is_window else time
         long = self._spark._jvm.org.apache.spark.sql.types.DataTypes.LongType
-        return self._column(expressions.PreciseTimestampConversion(end, end.dataType(), long))
-
-    def _windows(self, child: Any) -> tuple[Column, int] | None:
-        """The row's own time and the slide of its windows, in microseconds; None if the windows have no fixed grid."""
-        for plan in [child, *_below(child)]:
-            made = _all(plan.projections().head()) if _kind(plan) == "Expand" else []
-            made = _all(plan.projectList()) if _kind(plan) == "Project" else made
-            inside = [each for expression in made for each in _expressions(expression)]
-            slide = next((each.right().value() for each in inside if _kind(each) == "Remainder"), None)
-            if slide is not None:
-                # The innermost conversion is that of the time column itself.
-                micros = [each for each in inside if _kind(each) == "PreciseTimestampConversion"][-1]
-                return self._column(micros), int(slide)
-        return None
+        return plans.column(self._spark, expressions.PreciseTimestampConversion(end, end.dataType(), long))
 
     def _watermark(self) -> Column:
-        """The watermark that decides what is late in the batch that is being planned, in milliseconds."""
+        """The watermark that decides what is late in the batch that runs, in milliseconds."""
         from pyspark.java_gateway import ensure_callback_server_started
 
         gateway: Any = self._spark.sparkContext._gateway
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
         jvm = self._spark._jvm
+        held = jvm.java.util.concurrent.atomic.AtomicLongArray(1)
+        set_watermark = _SetWatermark(self._spark, self._query, held, self._tell)
+        integer = jvm.org.apache.spark.sql.types.DataTypes.IntegerType
+        first = jvm.org.apache.spark.sql.catalyst.expressions.Literal(0, integer)
+        read = self._invoke(held, "java.util.concurrent.atomic.AtomicLongArray", "get", [first], folded=False)
+        return read + self._invoke(set_watermark, "java.util.function.LongSupplier", "getAsLong", [], folded=True)
+
+    def _invoke(self, target: Any, interface: str, method: str, arguments: list[Any], *, folded: bool) -> Column:
+        jvm = self._spark._jvm
         catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
-        interface = jvm.java.lang.Class.forName("java.util.function.LongSupplier")
-        asked = catalyst.Literal(_Watermark(self._spark, self._query), types.ObjectType(interface))
-        nothing = jvm.PythonUtils.toSeq([])
-        call = catalyst.objects.Invoke(
-            asked, "getAsLong", types.DataTypes.LongType, nothing, nothing, True, False, True
+        literal = catalyst.Literal(target, types.ObjectType(jvm.java.lang.Class.forName(interface)))
+        given, none = jvm.PythonUtils.toSeq(arguments), jvm.PythonUtils.toSeq([])
+        long = types.DataTypes.LongType
+        return plans.column(
+            self._spark, catalyst.objects.Invoke(literal, method, long, given, none, True, False, folded)
         )
-        return self._column(call)
-
-    def _column(self, expression: Any) -> Column:
-        from pyspark.sql.classic.column import Column
-
-        return Column(self._spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
 
 
-class _Watermark:
-    """A `LongSupplier` for the JVM: Spark decides what is late by the watermark of the batch before."""
+class _SetWatermark:
+    """A `LongSupplier` for the JVM, called while a batch is planned; always gives 0."""
 
-    def __init__(self, spark: SparkSession, query: str) -> None:
-        self._spark, self._query = spark, query
+    def __init__(self, spark: SparkSession, query: str, held: Any, tell: Tell) -> None:
+        self._spark, self._query, self._held, self._tell = spark, query, held, tell
+        self._failed = False
 
     def getAsLong(self) -> int:  # noqa: N802
-        """The watermark in milliseconds; zero before there is one."""
+        """Put the watermark of the batch before, by which Spark decides what is late, where the plan reads it."""
+        try:
+            self._held.set(0, self._milliseconds())
+        except Exception as error:  # raised here, it would fail the batch; the watermark of the batch before stays
+            if not self._failed:
+                self._failed = True
+                self._tell("not_counted", sink=self._query, reason=sentence(error))
+        return 0
+
+    def _milliseconds(self) -> int:
         running: Any = next((query for query in self._spark.streams.active if query.name == self._query), None)
         if running is None:
             return 0
@@ -154,6 +161,40 @@ class _Watermark:
         implements = ("java.util.function.LongSupplier",)
 
 
+def _grid(child: Any, window: Any) -> _Grid | None:
+    """The grid of a `window()` column; None for a session, a plain time, and where the row's own time is gone."""
+    if not window.metadata().contains(_TIME_WINDOW):
+        return None
+    made, copies = _definition(child, window)
+    if made is None:
+        return None
+    inside = list(nodes(made))
+    slide = next((each.right().value() for each in inside if kind(each) == "Remainder"), None)
+    if slide is None:
+        return None
+    # The innermost conversion is that of the time column itself.
+    time = [each for each in inside if kind(each) == "PreciseTimestampConversion"][-1]
+    if copies and not time.references().subsetOf(child.outputSet()):
+        raise ValueError("its sliding windows are made in another step, which leaves the time column out")
+    return _Grid(time, int(slide), copies)
+
+
+def _definition(child: Any, attribute: Any) -> tuple[Any, bool]:
+    """The expression that a window column stands for, and whether it copies each row; None if it is not below."""
+    wanted = attribute.exprId()
+    for plan in nodes(child):
+        if kind(plan) == "Project":
+            made = next((each for each in elements(plan.projectList()) if each.exprId().equals(wanted)), None)
+            if made is None or kind(made) != "Alias":
+                continue
+            if kind(made.child()) != "AttributeReference":
+                return made.child(), False
+            wanted = made.child().exprId()
+        elif kind(plan) == "Expand" and plan.output().head().exprId().equals(wanted):
+            return plan.projections().head().head(), True
+    return None, False
+
+
 def _open_windows(end: Column, watermark: Column, slide: int) -> list[Column]:
     """The windows of a batch that stay open, as bits: the n-th is the n-th window that ends after the watermark."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -168,32 +209,37 @@ def _open_windows(end: Column, watermark: Column, slide: int) -> list[Column]:
     ]
 
 
-def _kind(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
+def _drops_late_rows(plan: Any) -> bool:
+    """Whether a plan aggregates rows over event time as they come in; what another one gives has no late rows."""
+    if kind(plan) != "Aggregate" or not plan.isStreaming() or _event_time(plan) is None:
+        return False
+    return not any(_is_stateful(each) for child in elements(plan.children()) for each in nodes(child))
+
+
+def _event_time(aggregate: Any) -> Any:
+    groupings = elements(aggregate.groupingExpressions())
+    return next((each for each in groupings if kind(each) == "AttributeReference" and _has_delay(each)), None)
+
+
+def _has_delay(attribute: Any) -> bool:
+    return bool(attribute.metadata().contains(_DELAY))
 
 
 def _is_stateful(plan: Any) -> bool:
-    kind = _kind(plan)
-    if kind == "Join":
-        return all(child.isStreaming() for child in _all(plan.children()))
-    return plan.isStreaming() and kind.startswith(_STATEFUL)
+    if kind(plan) == "Join":
+        return all(child.isStreaming() for child in elements(plan.children()))
+    return bool(plan.isStreaming()) and kind(plan).startswith(_STATEFUL)
 
 
-def _has_watermark(grouping: Any) -> bool:
-    return _kind(grouping) == "AttributeReference" and grouping.metadata().contains(_DELAY)
+def _watermarks(plan: Any) -> frozenset[str]:
+    """The watermarks that a plan's rows have passed; copies of one for several branches are the same."""
+    return frozenset(str(each.nodeId()) for each in nodes(plan) if kind(each) == "EventTimeWatermark")
 
 
-def _all(found: Any) -> list[Any]:
-    return [found.apply(number) for number in range(found.length())]
-
-
-def _below(plan: Any) -> Iterator[Any]:
-    for child in _all(plan.children()):
-        yield child
-        yield from _below(child)
-
-
-def _expressions(expression: Any) -> Iterator[Any]:
-    yield expression
-    for child in _all(expression.children()):
-        yield from _expressions(child)
+def _groups(read: list[frozenset[str]]) -> dict[str, int]:
+    """A number for each watermark; those that one aggregation reads together have the same."""
+    groups: list[set[str]] = []
+    for watermarks in read:
+        shared = [group for group in groups if group & watermarks]
+        groups = [group for group in groups if group not in shared] + [set(watermarks).union(*shared)]
+    return {watermark: number for number, group in enumerate(groups) for watermark in group}

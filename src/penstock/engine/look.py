@@ -20,7 +20,6 @@ from penstock.engine.reasons import sentence
 from penstock.engine.values import plain_value
 from penstock.errors import CallError, RunError
 from penstock.model import Pipeline, Source, Step
-from penstock.steps.sql import SqlStep
 from penstock.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -81,12 +80,6 @@ def chosen(pipeline: Pipeline, name: str | None) -> str:
         return sinks.get(name, name)
     fix = did_you_mean(name, [*pipeline.streams, *sinks])
     raise CallError(f"{pipeline.at.file} has no source, step or sink {name!r}; {fix}")
-
-
-def with_select(pipeline: Pipeline, text: str, reads: tuple[str, ...]) -> Pipeline:
-    """The pipeline with a SELECT of the user as one more step, which nothing else reads."""
-    step = Step(ASKED, pipeline.at, SqlStep(text=text), reads)
-    return replace(pipeline, steps=(*pipeline.steps, step))
 
 
 def only(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"], limits: Limits) -> Pipeline:

@@ -26,6 +26,8 @@ _SETTINGS = {
     # Quick to start and small: a look must not take from the pipeline that runs beside it.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.shuffle.partitions": "1",
+    # A SELECT from outside may not name files as tables; here Spark itself would not open one either.
+    "spark.sql.runSQLOnFiles": "false",
     "spark.driver.memory": "1g",
 }
 _MASTER = "local[2]"

@@ -52,9 +52,13 @@ def absolute(pipeline: Pipeline) -> Pipeline:
 
 
 def service_address(name: str, say: Say) -> str:
-    """Start a service of this machine unless it runs; where it is."""
-    service = SERVICES[name]
-    return service(dev_folder() / name, jars.paths([service.jars])).up(say)
+    """Start a service of this machine unless it runs, and say that it stays; where it is."""
+    service = SERVICES[name](dev_folder() / name, jars.paths([SERVICES[name].jars]))
+    was_running = service.status().state == "running"
+    address = service.up(say)
+    if not was_running:
+        say(f"started {name} on {address}; it stays up until `penstock dev down {name}`")
+    return address
 
 
 def _ready(folder: Path, node: _Node, addresses: dict[str, str], say: Say, wait_seconds: float) -> _Node:

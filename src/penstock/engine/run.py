@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.build import Read, build, from_connector, refused
+from penstock.engine.counting import add_counts
 from penstock.engine.fan_out import FanOut, Guard, Tell, part, unguarded
-from penstock.engine.late import counted
 from penstock.engine.ledger import Ledger
 from penstock.engine.listeners import attach
 from penstock.engine.reasons import condition, sentence
@@ -51,11 +51,17 @@ class Built:
     storage: Storage
     write: Write
     once: bool = False
+    tell: Tell = lambda _what, **_facts: None
 
     def start(self, sink: Sink) -> StreamingQuery:
         """Start one sink's query; it goes on from its checkpoint."""
-        writer = _written(sink, counted(sink, self.streams[sink.reads]), self.write)
+        rows = add_counts(sink, self.streams[sink.reads], self._sources(sink), self.tell)
+        writer = _written(sink, rows, self.write)
         return _start(sink, writer, self.storage.checkpoint(sink.name), once=self.once)
+
+    def _sources(self, sink: Sink) -> dict[str, DataFrame]:
+        read = self.pipeline.upstream(sink.reads)
+        return {source.name: self.streams[source.name] for source in self.pipeline.sources if source.name in read}
 
     def start_all(self) -> list[StreamingQuery]:
         """Start every sink's query, or none of them."""
@@ -85,7 +91,7 @@ def start(
     place.claim(pipeline)
     tables = static_tables(pipeline, streams)
     attach(pipeline, spark, tell)
-    queries = Built(pipeline, streams, place, write or to_targets(pipeline, place, tell), once).start_all()
+    queries = Built(pipeline, streams, place, write or to_targets(pipeline, place, tell), once, tell).start_all()
     keep_fresh(tables, lambda: any(query.isActive for query in queries), tell)
     return queries
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.engine import archive
+from penstock.engine.local_dir import local_dir
 from penstock.engine.pandas_later import without_pandas
 from penstock.errors import PenstockError
 from penstock.java import java
@@ -62,6 +63,8 @@ def _java_options(log: Path, level: str, *, archived: bool) -> list[str]:
         "-XX:+UseParallelGC",
         f"-Dpenstock.log={log}",
         f"-Dpenstock.log.level={level}",
+        # Shuffle files and all else that Spark puts into a temporary folder; `spark.local.dir` of the file wins.
+        f'"-Djava.io.tmpdir={local_dir()}"',
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
         *(archive.java_options() if archived else ()),
     ]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.model import Pipeline, Sink
+from penstock.model import Location, Pipeline, Sink
+from penstock.permissions import others_can_write
 from penstock.watch.graph import CARD, card
 
 DEFAULT = ".penstock"
@@ -56,6 +57,17 @@ class Storage:
         """Where this machine's logs go: beside the rest if that is a local folder."""
         return Path(self.url, "logs") if "://" not in self.url else Path(DEFAULT, "logs", self.url.rsplit("/", 1)[-1])
 
+    def refuse_if_shared(self, at: Location) -> None:
+        """An error if other users can write to the storage that the place `at` in the file declares."""
+        if "://" in self.url:
+            return
+        ours = Path(self.url)
+        for path in (ours.parent, ours, *sorted(ours.glob("*")), *sorted(ours.glob("checkpoints/*"))):
+            if path.exists() and (who := others_can_write(path)):
+                why = "a checkpoint decides what is read and which classes are loaded"
+                fix = f"run chmod go-w {path}, or set 'storage' to a folder of your own"
+                raise StorageError(f"{at}: the storage {path} can be changed by other users: {who}, and {why}; {fix}")
+
     def claim(self, pipeline: Pipeline) -> None:
         """Write down whose checkpoints these are; an error if they are another's or cannot be written."""
         for sink in pipeline.sinks:
@@ -69,6 +81,10 @@ class Storage:
                 fix = "give this sink or pipeline another name, or 'storage' another place"
                 raise StorageError(f"{sink.at}: sink {sink.name!r}: {says}; {fix}")
         self._write(f"{self.url}/{CARD}", card(pipeline))
+
+    def is_claimed(self, pipeline: Pipeline) -> bool:
+        """Whether this pipeline, or one with sinks of the same names, has come as far as to its checkpoints before."""
+        return any(self._read(f"{self.checkpoint(sink.name)}.json") is not None for sink in pipeline.sinks)
 
     def _read(self, url: str) -> dict[str, Any] | None:
         import fsspec

@@ -1,6 +1,6 @@
-"""Recorded data, sent again: JSON lines, CSV, Parquet, and what `penstock record` has stored.
+"""Recorded data, sent again: JSON lines, lines of text, CSV, Parquet, and what `penstock record` has stored.
 
-The value of a record is what stands in the file: a JSON line or a CSV line as it is, a row of Parquet as JSON.
+The value of a record is what stands in the file: a line of JSON, text or CSV as it is, a row of Parquet as JSON.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Replay:
     key_column: str | None = None
     as_json: bool = False
     """CSV: send each row as a JSON object instead of its line."""
+    key_separator: str | None = None
+    """Lines: what stands between the key and the value."""
     shift_to: float | None = None
     """The second that the first record is moved to, and all others with it."""
 
@@ -47,20 +49,29 @@ class Replay:
                 begins = file.read(4096)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise CallError(f"{self.path} cannot be read: {why}; give a .jsonl, .csv or .parquet file") from error
+            raise CallError(f"{self.path} cannot be read: {why}; give a .jsonl, .txt, .csv or .parquet file") from error
         if recording.is_recording(begins):
             return self._recorded
-        readers = {".jsonl": self._lines, ".json": self._lines, ".csv": self._csv, ".parquet": self._parquet}
+        readers = {
+            **dict.fromkeys((".jsonl", ".json", ".txt", ".log"), self._lines),
+            ".csv": self._csv,
+            ".parquet": self._parquet,
+        }
         found = readers.get(self.path.suffix.lower())
+        if self.key_separator and found is not None and found != self._lines:
+            raise CallError(f"--key-separator is for lines of text, and {self.path.name} has columns; use --key-column")
         if found is None:
             ending = self.path.suffix or "a name without an ending"
             raise CallError(f"{self.path.name} is {ending}; a feed replays {listed(sorted(readers))}")
         return found
 
     def _recorded(self) -> Iterator[Record]:
-        given = [
-            name for name, value in (("--time-column", self.time_column), ("--key-column", self.key_column)) if value
-        ]
+        options = {
+            "--time-column": self.time_column,
+            "--key-column": self.key_column,
+            "--key-separator": self.key_separator,
+        }
+        given = [name for name, value in options.items() if value]
         if given:
             raise CallError(f"{self.path.name} is a recording, with times and keys of its own; take {given[0]} out")
         return recording.read(self.path)
@@ -71,10 +82,22 @@ class Replay:
                 value = line.rstrip(b"\r\n")
                 if not value.strip():
                     continue
+                key, value = self._split(value, number)
                 row: Mapping[str, Any] = {}
                 if self.time_column or self.key_column or self.shift_to is not None:
                     row = self._object(value, number)
-                yield self._record(value, row, f"{self.path.name}:{number}")
+                record = self._record(value, row, f"{self.path.name}:{number}")
+                yield record if key is None else record._replace(key=key)
+
+    def _split(self, line: bytes, number: int) -> tuple[bytes | None, bytes]:
+        """The key and the value of a line; the key is None unless there is a separator."""
+        if not self.key_separator:
+            return None, line
+        key, found, value = line.partition(self.key_separator.encode())
+        if not found:
+            says = f"there is no {self.key_separator!r} in {shown(line.decode(errors='replace'))}"
+            raise CallError(f"{self.path.name}:{number}: {says}; write a key, the separator and a value on every line")
+        return key, value
 
     def _object(self, value: bytes, number: int) -> Mapping[str, Any]:
         try:

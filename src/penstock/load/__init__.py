@@ -8,10 +8,10 @@ from pathlib import Path
 from penstock.load.document import to_pipeline
 from penstock.load.files import pipeline_file, tests_beside
 from penstock.load.variables import substitute
-from penstock.load.yaml_file import read_yaml
+from penstock.load.yaml_file import decode_text, parse_yaml, read_yaml
 from penstock.model import Pipeline
 
-__all__ = ["load"]
+__all__ = ["load", "load_text"]
 
 
 def load(path: str | Path, variables: Mapping[str, str] | None = None) -> Pipeline:
@@ -25,6 +25,12 @@ def load(path: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
 
         return read_python(found, str(found))
     return _load_yaml(found, variables)
+
+
+def load_text(data: bytes, file: str, variables: Mapping[str, str] | None = None) -> Pipeline:
+    """The pipeline of YAML that is in no file; `file` is what messages call it, and paths are relative to here."""
+    read = substitute(parse_yaml(decode_text(data, file), file), variables)
+    return to_pipeline(read.document, read.findings)
 
 
 def _load_yaml(path: Path, variables: Mapping[str, str] | None) -> Pipeline:

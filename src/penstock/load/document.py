@@ -12,10 +12,10 @@ from penstock.load.sections import check_names_differ, read_section
 from penstock.load.settings import read_name, read_spark, read_state_limit, read_storage, read_tests, read_watermarks
 from penstock.load.sinks import read_sink
 from penstock.load.sources import read_source
+from penstock.load.spark_words import suggest_key
 from penstock.load.steps import read_step
 from penstock.load.watching import read_history, read_listeners, read_webhooks
 from penstock.model import Finding, Pipeline
-from penstock.words import did_you_mean
 
 __all__ = ["Document", "to_pipeline"]
 
@@ -71,7 +71,7 @@ def _check_keys(reading: Reading) -> None:
     values = reading.document.values
     for key in values:
         if key not in KEYS:
-            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", did_you_mean(str(key), KEYS))
+            reading.found("unknown-key", (key,), f"a pipeline does not know {key!r}", suggest_key(str(key), KEYS))
     for key, what in _NEEDED.items():
         if values.get(key) is None or (isinstance(values[key], Mapping) and not values[key]):
             reading.found("missing-key", (key,), f"the pipeline has no {key}", f"add '{key}:', {what}")

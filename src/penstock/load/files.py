@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from penstock.errors import LoadError
 from penstock.load.reading import Document
-from penstock.load.yaml_file import read_yaml
+from penstock.load.yaml_file import MOST_BYTES, read_yaml
 from penstock.model import Finding, Location
 from penstock.words import listed, nearest
 
 _YAML = (".yaml", ".yml")
+_PIPELINE_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:sources|sinks)[\"']?\s*:", re.MULTILINE)
+_MANIFEST_KEY = re.compile(r"^apiVersion\s*:", re.MULTILINE)
 
 
 def pipeline_file(path: Path) -> Path:
@@ -52,16 +56,45 @@ def tests_beside(path: Path, document: Document) -> Document:
     return replace(document, values={**document.values, "tests": [*own, *cases]}, places={**document.places, **moved})
 
 
+def is_pipeline(path: Path) -> bool:
+    """Whether a file looks like a pipeline at a glance: YAML with sources or sinks, and no manifest."""
+    if path.suffix not in _YAML or path.stem.endswith("_test") or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        text = file.read(MOST_BYTES).decode("utf-8-sig", errors="replace")
+    return bool(_PIPELINE_KEY.search(text)) and not _MANIFEST_KEY.search(text)
+
+
+def pipelines_in(folder: Path) -> list[Path]:
+    """The pipelines of a folder, without its sub-folders."""
+    return sorted(each for each in folder.iterdir() if is_pipeline(each))
+
+
+def pipelines_below(folder: Path) -> list[Path]:
+    """The pipelines of a folder and its sub-folders, hidden ones aside."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        found += (each for name in names if not is_hidden(name) and is_pipeline(each := Path(place, name)))
+    return sorted(found)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or a folder is nothing to look into."""
+    return name.startswith((".", "__pycache__")) or name in ("node_modules", "site-packages")
+
+
 def _in_folder(folder: Path) -> Path:
-    found = sorted(each for each in folder.iterdir() if each.suffix in _YAML and not each.stem.endswith("_test"))
+    found = pipelines_in(folder)
     named = [each for each in found if each.stem == folder.resolve().name]
     if len(named) == 1 or len(found) == 1:
         return (named if len(named) == 1 else found)[0]
     if found:
         names = listed((each.name for each in found), "and")
-        raise _refused(folder, f"the folder has {len(found)} YAML files, {names}", "say which one")
+        raise _refused(folder, f"the folder has {len(found)} pipelines, {names}", "say which one")
     others = listed(sorted(each.name for each in folder.iterdir())[:10], "and")
-    raise _refused(folder, f"the folder has no YAML file; it has {others}", "give a .yaml or .py file")
+    says = f"the folder has no YAML file with 'sources' or 'sinks'; it has {others}"
+    raise _refused(folder, says, "give a .yaml or .py file")
 
 
 def _nearest_file(path: Path) -> str:

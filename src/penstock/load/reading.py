@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from penstock.model import Finding, Keys, Location, closest
@@ -45,6 +46,12 @@ class Reading:
 
     document: Document
     findings: list[Finding] = field(default_factory=list)
+
+    @cached_property
+    def stream_names(self) -> dict[str, str]:
+        """The names of sources and steps, by their lower case."""
+        sections = (self.document.values.get(section) for section in ("sources", "steps"))
+        return {str(name).lower(): str(name) for nodes in sections if isinstance(nodes, Mapping) for name in nodes}
 
     def found(self, rule: str, keys: Keys, says: str, fix: str = "") -> None:
         """Note what is wrong at `keys`."""

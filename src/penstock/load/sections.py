@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from penstock.load.reading import Reading
+from penstock.load.spark_words import suggest_key
 from penstock.model import Keys
-from penstock.words import did_you_mean, listed, nearest, shown
+from penstock.words import listed, nearest, shown
 
 _Made = TypeVar("_Made")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -59,7 +60,7 @@ def one_kind(
     unknown = [key for key in raw if key not in settings and key not in found]
     for key in unknown:
         known = [*sorted(kinds), *settings]
-        reading.found("unknown-key", (*keys, key), f"{who} does not know {key!r}", did_you_mean(key, known))
+        reading.found("unknown-key", (*keys, key), f"{who} does not know {key!r}", suggest_key(str(key), known))
     if len(found) > 1:
         says = f"{who} is {listed(found, 'and')} at once"
         reading.found("one-kind", (*keys, found[1]), says, "keep one of them")

@@ -10,10 +10,11 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from penstock.connectors import SINKS
 from penstock.load.reading import Reading
 from penstock.load.sections import misspelled, one_kind
+from penstock.load.spark_words import suggest_key
 from penstock.load.validate import read_options
 from penstock.model import Keys, Sink, Target, Trigger
 from penstock.options import Duration, Options
-from penstock.words import did_you_mean, listed, shown
+from penstock.words import listed, shown
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -89,7 +90,7 @@ def _several(reading: Reading, raw: Mapping[str, Any], keys: Keys, who: str) -> 
         if key in SINKS:
             reading.found("one-kind", (*keys, key), f"{who} has {key!r} beside 'to'", "move it into the list of 'to'")
         elif key not in _OWN:
-            reading.found("unknown-key", (*keys, key), f"{who} does not know {key!r}", did_you_mean(key, _OWN))
+            reading.found("unknown-key", (*keys, key), f"{who} does not know {key!r}", suggest_key(str(key), _OWN))
     listing = raw["to"]
     if not isinstance(listing, list) or not listing:
         says = f"{who}: 'to' is {shown(listing)}, expected a list of targets"

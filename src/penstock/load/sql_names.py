@@ -2,31 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from penstock.sql import Parsed, parse
+from penstock.sql import Parsed, Token, parse
 
 
-def sql_names(text: str, known: Iterable[str] = ()) -> tuple[str, ...]:
-    """The tables that a text reads, each once, spelled as in `known`; `a.b` and files come as they are."""
+def sql_names(text: str, spelling: Mapping[str, str]) -> tuple[str, ...]:
+    """The tables that a text reads, each once; `a.b` and files come as they are.
+
+    `spelling` has the streams that exist, by their names in lower case.
+    """
     parsed = parse(text)
-    spelling = {name.lower(): name for name in known}
     if parsed.tree is None:
         return _mentioned(parsed, spelling)
     names = [name for table in _tables(parsed.tree) for name in _names_of(table, spelling)]
     return tuple(dict.fromkeys(spelling.get(name.lower(), name) for name in names))
 
 
-def _mentioned(parsed: Parsed, spelling: dict[str, str]) -> tuple[str, ...]:
-    # Spark may understand what sqlglot does not, so every stream that is named counts as read.
-    before = (None, *parsed.tokens)
-    words = [
-        token.text.lower()
-        for previous, token in zip(before, parsed.tokens, strict=False)
-        if "STRING" not in token.token_type.name and (previous is None or previous.text != ".")
-    ]
-    return tuple(dict.fromkeys(spelling[word] for word in words if word in spelling))
+# Words that end a list of tables.
+_CLAUSES = frozenset(
+    {"select", "where", "group", "having", "order", "sort", "cluster", "distribute", "window", "limit", "offset"}
+    | {"qualify", "union", "except", "intersect", "on", "using", "lateral", "set", "values"}
+)
+
+
+def _mentioned(parsed: Parsed, spelling: Mapping[str, str]) -> tuple[str, ...]:
+    """Without a tree: the known names that stand where a table can, after FROM, JOIN or TABLE."""
+    found: list[str] = []
+    levels = [_Level(is_query=True)]
+    for token, following in zip_longest(parsed.tokens, parsed.tokens[1:]):
+        if token.text == "(":
+            levels.append(_Level(wants_table=levels[-1].wants_table))
+        elif token.text == ")" and len(levels) > 1:
+            levels.pop()
+            levels[-1].wants_table = False
+        elif levels[-1].takes(token) and not (following and following.text == "."):
+            found.append(token.name.lower())
+    return tuple(dict.fromkeys(spelling[name] for name in found if name in spelling))
+
+
+@dataclass
+class _Level:
+    """What has been read inside one pair of brackets."""
+
+    wants_table: bool = False
+    is_query: bool = False
+    in_from: bool = False
+    is_new: bool = True
+
+    def takes(self, token: Token) -> bool:
+        """Whether this token names a table."""
+        word = token.text.lower() if token.kind == "word" else ""
+        # EXTRACT(day FROM x) has a FROM too, but is no query.
+        is_from = word == "from" and (self.is_query or self.is_new)
+        names_table = self.wants_table and token.is_name and word not in ("stream", "lateral", *_CLAUSES)
+        self.is_query = self.is_query or is_from or word in ("select", "table")
+        self.in_from = is_from or (self.in_from and word not in _CLAUSES)
+        self.wants_table = (
+            is_from
+            or word in ("join", "table")
+            or (token.text == "," and self.in_from)
+            or (word in ("stream", "lateral") and self.wants_table)
+        )
+        self.is_new = False
+        return names_table
 
 
 def _tables(tree: Any) -> list[Any]:
@@ -36,7 +78,7 @@ def _tables(tree: Any) -> list[Any]:
     return [table for table in tables if not _is_cte(table)]
 
 
-def _names_of(table: Any, spelling: dict[str, str]) -> list[str]:
+def _names_of(table: Any, spelling: Mapping[str, str]) -> list[str]:
     from sqlglot import exp
 
     if not isinstance(table.this, exp.Identifier):

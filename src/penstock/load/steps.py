@@ -51,7 +51,7 @@ def _made(reading: Reading, name: str, kind: str, raw: Mapping[str, Any], at: Ke
     what = read_options(reading, STEPS[kind], _options(kind, raw), at, f"step {name!r}")
     if what is None:
         return None
-    reads = _reads(reading, name, what)
+    reads = _reads(reading, what)
     if not reads and kind == "python":
         says = f"step {name!r} reads nothing"
         reading.found("missing-key", at, says, "add 'reads: [name]', the streams that the function takes")
@@ -89,10 +89,8 @@ def _parameters(call: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(each.name for each in parameters if each.kind in kinds and each.default is inspect.Parameter.empty)
 
 
-def _reads(reading: Reading, name: str, what: StepOptions) -> tuple[str, ...]:
+def _reads(reading: Reading, what: StepOptions) -> tuple[str, ...]:
     text = getattr(what, "text", None)
     if text is None:
         return tuple(getattr(what, "reads", ()))
-    sections = (reading.document.values.get(section) for section in ("sources", "steps"))
-    known = [each for nodes in sections if isinstance(nodes, Mapping) for each in nodes if each != name]
-    return sql_names(text, known)
+    return sql_names(text, reading.stream_names)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 
 from penstock.load.reading import Reading, Unset
+from penstock.load.spark_words import find_name, suggest_key
 from penstock.model import Keys
 from penstock.options import Options, Secret
 from penstock.words import did_you_mean, listed, nearest, shown
@@ -126,13 +127,24 @@ def _note_all(
     # A value that fits none of several types fails once per type; it is still one mistake.
     mistakes: dict[Keys, list[Any]] = {}
     for each in error.errors(include_url=False):
-        if not isinstance(each["input"], Unset):
+        if not _is_about_unset(each):
             mistakes.setdefault(_path(each, values), []).append(each)
-    meant = {nearest(str(key), known(made)) for key in values if key not in known(made)}
+    unknown = [str(key) for key in values if key not in known(made)]
+    meant = {find_name(key) or nearest(key, known(made)) for key in unknown}
     for path, errors in mistakes.items():
         if errors[0]["type"] != "missing" or path[-1] not in meant:
             rule, says, fix = _sentence(errors, made, path, who)
             reading.found(rule, (*keys, *path), says, fix)
+
+
+def _is_about_unset(error: Any) -> bool:
+    """Whether an error is about a variable that is not set, or may be: that is a finding of its own already."""
+    found = error["input"]
+    return isinstance(found, Unset) or (
+        error["type"] == "value_error"
+        and isinstance(found, dict)
+        and any(isinstance(each, Unset) for each in found.values())
+    )
 
 
 def _path(error: Any, values: Any) -> Keys:
@@ -157,7 +169,7 @@ def _sentence(errors: list[Any], made: type[Options], path: Keys, who: str) -> t
         last = str(path[-1])
         inner = _inner(made, path[:-1])
         says = f"{who} does not know {last!r}" if len(path) == 1 else f"{who}: {path[-2]!r} does not know {last!r}"
-        return "unknown-key", says, did_you_mean(last, known(inner)) if inner else ""
+        return "unknown-key", says, suggest_key(last, known(inner)) if inner else ""
     custom = next((each for each in errors if each["type"] == "value_error"), None)
     if custom is not None:
         return "wrong-value", f"{who}: {custom['ctx']['error']}", ""

@@ -3,7 +3,8 @@
 ${NAME}           a variable, by default of the environment
 ${NAME:-default}  the same, or the default
 ${env:NAME}       a secret from the environment
-${file:path}      a secret from a file beside the pipeline's that only its owner can read
+${file:path}      a secret from a file that only its owner can read, in the pipeline's folder or in one of those that
+                  the environment variable PENSTOCK_SECRET_FOLDERS lists, separated by commas
 ${secret:name}    a secret that the function of `secrets:` hands out
 $${               the two characters ${
 """
@@ -26,6 +27,7 @@ from penstock.options import Secret
 from penstock.words import nearest
 
 MOST_BYTES = 65_536
+FOLDERS = "PENSTOCK_SECRET_FOLDERS"
 _REFERENCE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<inside>[^}]*)\}|(?P<open>\$\{)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -119,10 +121,11 @@ class _Substitution:
         return Secret(value)
 
     def _file(self, name: str, keys: Keys) -> str | None:
-        path = Path(self.reading.document.folder, name)
+        folder = Path(self.reading.document.folder)
         try:
-            found = path.stat()
-            problem = _not_secret(found)
+            # Links are followed first: what counts is where the file is.
+            path = Path(folder, name).resolve(strict=True)
+            problem = _outside(path, folder) or _not_secret(path.stat())
             text = "" if problem else path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             problem = (getattr(error, "strerror", None) or "not UTF-8 text").lower(), "correct the path or the file"
@@ -146,6 +149,14 @@ class _Substitution:
 
 def _is_sql(keys: Keys) -> bool:
     return keys[:1] == ("steps",) and (len(keys) == 2 or keys[2:] == ("sql",))
+
+
+def _outside(path: Path, folder: Path) -> tuple[str, str] | None:
+    listed = os.environ.get(FOLDERS, "").split(",")
+    allowed = [folder, *(Path(each.strip()) for each in listed if each.strip())]
+    if any(path.is_relative_to(each.resolve()) for each in allowed):
+        return None
+    return "it is outside of the pipeline's folder", f"move it there, or add its folder to {FOLDERS}"
 
 
 def _not_secret(found: os.stat_result) -> tuple[str, str] | None:

@@ -50,8 +50,15 @@ def _text(path: Path, file: str) -> str:
         raise _refused(file, "this is not a regular file", "give a .yaml file")
     if found.st_size > MOST_BYTES:
         raise _refused(file, f"the file has {found.st_size} bytes, more than {MOST_BYTES}", "keep data out of it")
+    return decode_text(path.read_bytes(), file)
+
+
+def decode_text(data: bytes, file: str) -> str:
+    """The text of a file; a LoadError if it is too long or not UTF-8."""
+    if len(data) > MOST_BYTES:
+        raise _refused(file, f"the file has more than {MOST_BYTES} bytes", "keep data out of it")
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         finding = Finding("yaml", Location(file, line), "the text is not UTF-8", "save the file as UTF-8")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -19,9 +17,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from penstock.page.explore import BusyError, Explore
-from penstock.page.guard import Guard
+from penstock.page.guard import Guard, log_loop_error
 from penstock.page.live import Live, message
 from penstock.page.tokens import Gate
+from penstock.permissions import others_can_write
 from penstock.watch.board import NAME, Board
 from penstock.watch.metrics import CONTENT_TYPE, prometheus
 
@@ -34,6 +33,7 @@ _KINDS = {
 }
 _BEAT_SECONDS = 15.0
 _MOST_SQL = 20_000
+_OPEN = "open the link that penstock printed to its terminal, or add #token= and the text of the file that it named"
 _COOKIE_SECONDS = 30 * 86_400
 
 
@@ -77,6 +77,7 @@ class Page:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(log_loop_error)
         reading = asyncio.create_task(self.live.run())
         try:
             yield
@@ -88,7 +89,7 @@ class Page:
         """The token for a cookie that scripts cannot read."""
         asked = await _json(request)
         if asked is None or not self.gate.opens(str(asked.get("token", ""))):
-            return _refused(401, "that is not the token; open the address that penstock printed")
+            return _refused(401, f"that is not the token; {_OPEN}")
         answer = JSONResponse({"proof": self.gate.proof})
         answer.set_cookie(
             _cookie(request), self.gate.token, _COOKIE_SECONDS, httponly=True, samesite="strict", secure=self.secure
@@ -133,7 +134,8 @@ class Page:
         view = self.live.board.view(str(asked.get("pipeline", "")))
         if view is None:
             return _refused(404, "there is no such pipeline")
-        problem = _unfit(view.file) or ("" if len(str(asked.get("sql", ""))) <= _MOST_SQL else "the SELECT is too long")
+        too_long = "the SELECT is too long" if len(str(asked.get("sql", ""))) > _MOST_SQL else ""
+        problem = too_long or _unfit(view.file, self.live.board.storage)
         if problem:
             return _refused(400, problem)
         wanted = {
@@ -167,7 +169,7 @@ class Page:
 
         async def checked(request: Request) -> Response:
             if not any(self.gate.opens(given) for given in _given(request)):
-                return _refused(401, "this needs the token; open the address that penstock printed")
+                return _refused(401, f"this needs the token; {_OPEN}")
             if request.method == "POST" and not self.gate.proves(request.headers.get("x-penstock-proof", "")):
                 return _refused(403, "a change needs the proof that /api/session gives to the page")
             answer: Response = await route(request)
@@ -206,22 +208,34 @@ async def _json(request: Request) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(await request.body())
+        # A lone surrogate is not text: nothing that encodes it later would work.
+        json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def _unfit(file: str) -> str:
+def _unfit(file: str, storage: str) -> str:
     """Why a pipeline's file cannot be run for a look: it is code, so nobody else may have written it."""
     if not file:
         return "it is not known which file this pipeline came from; run it once more"
-    try:
-        said = Path(file).stat()
-    except OSError:
+    if not Path(file).is_file():
         return f"the pipeline's file {file} is not on this machine; run penstock page where it is"
-    if said.st_uid not in (os.getuid(), 0) or said.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{file} can be changed by other users, and a pipeline file is code; take their right to write away"
+    for path in _trusted(Path(file), storage):
+        if who := others_can_write(path):
+            return f"{path} can be changed by other users: {who}, and a pipeline is code; run chmod go-w {path}"
     return ""
+
+
+def _trusted(file: Path, storage: str) -> Iterator[Path]:
+    """What decides which code runs: the storage names the file, which imports Python files of its folder."""
+    if "://" not in storage:
+        yield Path(storage)
+    folder = file.parent
+    # The file may be a link into another folder.
+    yield from (file, file.resolve().parent, folder, *sorted(folder.glob("*.py")))
+    for package in sorted({each.parent for each in folder.glob("*/*.py")}):
+        yield from (package, *sorted(package.glob("*.py")))
 
 
 def _refused(status: int, says: str) -> Response:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+EXPLORER = (sys.executable, "-m", "penstock.page.explorer")
 LIMITS = {"rows": 100_000, "seconds": 1800.0, "per_second": 500, "batch_rows": 20_000}
 _MOST = 3
 _ATTACH_SECONDS = 15.0
@@ -55,9 +56,7 @@ class Explore:
         if len(self._looks) >= self.most:
             raise BusyError
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "penstock.page.explorer",
+            *EXPLORER,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

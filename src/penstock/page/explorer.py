@@ -23,6 +23,7 @@ _NICE = 5
 
 def main() -> None:
     """Look until it ends, or until whoever asked is gone."""
+    os.umask(0o077)
     os.nice(_NICE)
     asked = json.loads(sys.stdin.readline())
     gone = threading.Event()

@@ -6,16 +6,22 @@ rebinding), what it says about where the request comes from must be this page, a
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from h11 import LocalProtocolError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
 
 MOST_BODY_BYTES = 65_536
 _METHODS = ("GET", "HEAD", "POST")
@@ -62,6 +68,12 @@ class Guard:
             await self.inner(scope, _counted(receive), _with_headers(send))
         except _RefusedError as refused:
             await _answer(_with_headers(send), refused.status, refused.says)
+        except (ClientDisconnect, LocalProtocolError):
+            # The client left, or its body was malformed and uvicorn has answered: nobody waits for us.
+            return
+        except Exception as error:
+            # The app has answered 500 already.
+            _log.error("the page failed at %s: %s: %s", scope["path"], type(error).__name__, error)
 
     def _check(self, scope: Scope) -> None:
         headers = _Headers(scope["headers"])
@@ -91,7 +103,7 @@ class Guard:
         if headers.first(b"content-encoding") not in ("", "identity"):
             raise _RefusedError(415, "send the body as it is")
         length = headers.first(b"content-length")
-        if length and (not length.isdigit() or int(length) > MOST_BODY_BYTES):
+        if length and not (length.isdecimal() and len(length) < 10 and int(length) <= MOST_BODY_BYTES):
             raise _RefusedError(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
 
     def _hosts(self, scope: Scope) -> set[str]:
@@ -133,6 +145,13 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+def log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Failures outside of a request, in one line; clients that leave are no news."""
+    error = context.get("exception")
+    if not isinstance(error, OSError):
+        _log.error("the page failed: %s: %r", context["message"], error)
 
 
 async def _answer(send: Send, status: int, says: str) -> None:

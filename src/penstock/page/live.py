@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.5
 _WAITING = 64
 _EVENTS = 200
 _OVERVIEW = ("name", "state", "since", "restarts", "failures", "last_error", "last_error_at", "rows_behind")
-_OF_QUERY = ("sink", "batch", "idle", "input_per_second", "processed_per_second", "rows_behind", "seconds_behind")
+_OF_QUERY = ("sink", "batch", "at", "idle", "input_per_second", "processed_per_second", "rows_behind", "seconds_behind")
 
 
 class TooManyError(Exception):

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import h11
@@ -16,10 +17,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.errors import CallError
 from penstock.page.app import app
-from penstock.page.tokens import kept_token
+from penstock.page.tokens import new_token, token_file
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_MOST_CONNECTIONS = 256
+_MAX_WAITING = 256
+_MAX_CONNECTIONS = 2 * _MAX_WAITING
+"""Connections are accepted in bursts, faster than those before them are closed."""
 _PATIENCE_SECONDS = 10.0
 _HEADER_BYTES = 16_384
 
@@ -28,16 +31,19 @@ class Impatient(H11Protocol):
     """Closes a connection whose request is not whole after a few seconds, however slowly it keeps coming."""
 
     _timer: asyncio.TimerHandle | None = None
+    _since: float = 0.0
 
     def connection_made(self, transport: Any) -> None:
         """The time runs from the first moment: who connects has something to ask."""
+        self._since = self.loop.time()
+        self._make_room()
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
         """Until the whole request is there."""
         super().data_received(data)
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+        if self.is_waiting:
             self._wait()
         else:
             self._enough()
@@ -46,6 +52,19 @@ class Impatient(H11Protocol):
         """Nothing to wait for."""
         self._enough()
         super().connection_lost(exc)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client has still to send a request, or the rest of one."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def _make_room(self) -> None:
+        """Close the oldest connection that asks for nothing, so that those who do are answered."""
+        if len(self.connections) < _MAX_WAITING:
+            return
+        waiting = [each for each in self.connections if isinstance(each, Impatient) and each.is_waiting]
+        if idle := [each for each in waiting if not each.transport.is_closing()]:
+            min(idle, key=lambda each: each._since).transport.close()
 
     def _wait(self) -> None:
         if self._timer is None:
@@ -58,7 +77,7 @@ class Impatient(H11Protocol):
 
     def _give_up(self) -> None:
         self._timer = None
-        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+        if self.is_waiting:
             self.transport.close()
 
 
@@ -71,6 +90,8 @@ class Where:
     cert: str = ""
     key: str = ""
     names: tuple[str, ...] = ()
+    port_option: str = "--port"
+    """What the command calls `port`."""
 
     def __post_init__(self) -> None:
         if self.host not in _LOOPBACK and not (self.cert and self.key):
@@ -90,11 +111,16 @@ class Served:
     address: str
     """Without the token."""
     token: str
+    token_file: Path
 
     @property
     def link(self) -> str:
         """To be opened in a browser; what follows `#` is not sent to the server, so it is in no log."""
         return f"{self.address}/#token={self.token}"
+
+    def invitation(self, *, terminal: bool) -> str:
+        """How to open it. What is not a terminal may be a journal that others read, so it does not get the token."""
+        return self.link if terminal else f"{self.address}/ (the token is in {self.token_file})"
 
 
 class _Server(uvicorn.Server):
@@ -109,8 +135,8 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def served(storage: str, where: Where = Where(), *, only: str = "", token: str = "") -> Iterator[Served]:  # noqa: B008
-    """The page in a thread, from now until this ends."""
-    token = token or kept_token(storage)
+    """The page in a thread, from now until this ends; the token is a new one unless it is given."""
+    token = token or new_token()
     listener = _listen(where)
     page = app(storage, token, only=only, names=where.names, secure=where.secure)
     config = uvicorn.Config(
@@ -119,9 +145,11 @@ def served(storage: str, where: Where = Where(), *, only: str = "", token: str =
         ws="none",
         lifespan="on",
         log_config=None,
+        # What uvicorn warns of is what clients send. Failures of our own are logged by the guard, in one line.
+        log_level="critical",
         access_log=False,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        limit_concurrency=_MAX_CONNECTIONS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
         timeout_keep_alive=int(_PATIENCE_SECONDS),
         timeout_graceful_shutdown=2,
@@ -133,8 +161,10 @@ def served(storage: str, where: Where = Where(), *, only: str = "", token: str =
     thread.start()
     host = f"[{where.host}]" if ":" in where.host else where.host
     scheme = "https" if where.secure else "http"
+    port = listener.getsockname()[1]
     try:
-        yield Served(f"{scheme}://{host}:{listener.getsockname()[1]}", token)
+        with token_file(storage, port, token) as file:
+            yield Served(f"{scheme}://{host}:{port}", token, file)
     finally:
         server.should_exit = True
         thread.join()
@@ -149,8 +179,7 @@ def _listen(where: Where) -> socket.socket:
         listener.bind((where.host, where.port))
     except OSError as error:
         listener.close()
-        raise CallError(
-            f"port {where.port} of {where.host} cannot be used: {error.strerror}; give another --port"
-        ) from error
+        says = f"port {where.port} of {where.host} cannot be used: {error.strerror}"
+        raise CallError(f"{says}; give another {where.port_option}, or 0 for any that is free") from error
     listener.listen(128)
     return listener

@@ -1,11 +1,13 @@
-"""The page's token: made once, kept in a file that only its owner can read, compared in constant time."""
+"""The page's token: a new one for each run, in a file that only its owner can read, compared in constant time."""
 
 from __future__ import annotations
 
 import hmac
 import os
 import secrets
-import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -13,27 +15,10 @@ from pathlib import Path
 from penstock.errors import PenstockError
 
 _BYTES = 32
-FILE = "page-token"
 
 
 class TokenError(PenstockError):
-    """The file with the page's token cannot be trusted."""
-
-
-def kept_token(storage: str) -> str:
-    """The token of a storage: the same after a restart, so that Prometheus can read it; a fresh one for a URL."""
-    if "://" in storage:
-        return new_token()
-    file = Path(storage, FILE)
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except FileExistsError:
-        return _read(file)
-    with os.fdopen(made, "w", encoding="ascii") as opened:
-        token = new_token()
-        opened.write(token)
-    return token
+    """The file with the page's token cannot be written."""
 
 
 def new_token() -> str:
@@ -41,19 +26,36 @@ def new_token() -> str:
     return secrets.token_urlsafe(_BYTES)
 
 
-def _read(file: Path) -> str:
+@contextmanager
+def token_file(storage: str, port: int, token: str) -> Iterator[Path]:
+    """A file with the token while the block runs, named after the port so that Prometheus finds it after a restart.
+
+    It is in the storage, or in a temporary folder if the storage is a URL.
+    """
+    with ExitStack() as stack:
+        folder = Path(storage)
+        if "://" in storage:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-page-")))
+        file = folder / f"page-token-{port}"
+        _write(file, token)
+        try:
+            yield file
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def _write(file: Path, token: str) -> None:
+    unfinished = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
-        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(made, "w", encoding="ascii") as opened:
+            opened.write(token)
+        # Replaces a link of this name instead of following it.
+        unfinished.replace(file)
     except OSError as error:
-        raise TokenError(f"{file} cannot be read: {error.strerror}; delete it, and a new one is made") from error
-    with os.fdopen(opened, encoding="ascii", errors="replace") as text:
-        said = os.fstat(text.fileno())
-        if said.st_uid != os.getuid() or stat.S_IMODE(said.st_mode) & 0o077:
-            raise TokenError(f"{file} can be read by others; delete it, and a new one is made")
-        token = text.read().strip()
-    if len(token) < _BYTES:
-        raise TokenError(f"{file} holds no token; delete it, and a new one is made")
-    return token
+        fix = "make that folder writable for this user"
+        raise TokenError(f"the page's token cannot be written to {file}: {error.strerror}; {fix}") from error
 
 
 @dataclass(frozen=True)

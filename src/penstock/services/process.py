@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -28,6 +29,9 @@ _LOOK_SECONDS = 0.05
 _TERM_SECONDS = 30.0
 _KILL_SECONDS = 10.0
 _LOG_LINES = 15
+_QUIET_SECONDS = 15.0
+_MOST_TIMES = 5
+_ERROR = re.compile(r"\b(ERROR|FATAL|\w+(?:Exception|Error))\b")
 
 # Children of this very process stay zombies until they are polled, and a Popen must outlive its child.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -50,6 +54,24 @@ class _Record:
     identity: str
     address: str
     since: str
+
+
+@dataclass
+class Patience:
+    """How long to wait for a program: `most_seconds`, and longer while its log grows, but not for ever."""
+
+    most_seconds: float
+    began: float
+    _log_bytes: int = -1
+    _grew_at: float = 0.0
+
+    def is_over(self, now: float, log_bytes: int) -> bool:
+        """Whether to give up on a program whose log has so many bytes now."""
+        if log_bytes != self._log_bytes:
+            self._log_bytes, self._grew_at = log_bytes, now
+        waited = now - self.began
+        is_quiet = now - self._grew_at >= min(_QUIET_SECONDS, self.most_seconds)
+        return waited > self.most_seconds * _MOST_TIMES or (waited > self.most_seconds and is_quiet)
 
 
 @dataclass(frozen=True)
@@ -97,13 +119,14 @@ class Process:
         self._write(_Record(child.pid, _identity(child.pid) or "", address, since))
 
     def wait(self, answers: Callable[[], bool], most_seconds: float) -> None:
-        """Return once it answers; an error with the log's last lines when it dies or takes too long."""
-        deadline = time.monotonic() + most_seconds
+        """Return once it answers; an error with the log's last lines when it dies, or is quiet for too long."""
+        began = time.monotonic()
+        patience = Patience(most_seconds, began)
         while not answers():
             if self.status().state != "running":
                 raise ServiceError(f"{self.name} stopped while starting; its log {self.log} ends with\n{self._tail()}")
-            if time.monotonic() > deadline:
-                says = f"{self.name} did not answer within {most_seconds:.0f} seconds"
+            if patience.is_over(time.monotonic(), self.log.stat().st_size):
+                says = f"{self.name} did not answer within {time.monotonic() - began:.0f} seconds"
                 raise ServiceError(f"{says}; its log {self.log} ends with\n{self._tail()}")
             time.sleep(_LOOK_SECONDS)
 
@@ -159,7 +182,10 @@ class Process:
         # Without the frames of stack traces: they would push out the one line that says why.
         said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         lines = [line for line in said if not line.startswith("\tat ")]
-        return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:]) or "  (nothing)"
+        last = lines[-_LOG_LINES:]
+        error = next((line for line in reversed(lines) if _ERROR.search(line)), None)
+        more = [f"and its last error is\n  {error}"] if error and error not in last else []
+        return "\n".join([*(f"  {line}" for line in last or ["(nothing)"]), *more])
 
 
 def _identity(pid: int) -> str | None:

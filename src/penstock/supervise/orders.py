@@ -1,7 +1,7 @@
 """What the supervisor and the driver say to each other: lines of JSON over a pair of sockets.
 
     supervisor ── go, drain ──────────────────────────────► driver; the end of the line: the supervisor is dead
-    supervisor ◄── said, started, beat, batch, ended ────── driver
+    supervisor ◄── said, waiting, started, beat, batch, ended ────── driver
 
 `go` carries the lease's lock as a file that the driver and its JVM keep open: it is free when they are all dead.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.checks import check
 from penstock.errors import CallError, LoadError, PenstockError
 from penstock.load import load
-from penstock.load.files import tests_beside
+from penstock.load.files import is_hidden, tests_beside
 from penstock.load.reading import Document, Reading
 from penstock.load.settings import read_tests
 from penstock.load.variables import substitute
@@ -101,17 +101,11 @@ def has_tests(path: Path) -> bool:
 def _pipelines(path: Path) -> list[Path]:
     if path.is_dir():
         files = (each for suffix in (*_YAML, ".py") for each in path.rglob(f"*{suffix}"))
-        seen = (each for each in files if not _is_hidden(each.relative_to(path)))
+        seen = (each for each in files if not any(map(is_hidden, each.relative_to(path).parts)))
         return sorted({pipeline_of(each) for each in seen if has_tests(each) or _is_about_nothing(each)})
     if not path.exists():
         raise CallError(f"there is no file or folder '{path}'; give a pipeline, its tests or a folder")
     return [pipeline_of(path)]
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(
-        part.startswith((".", "__pycache__")) or part in ("node_modules", "site-packages") for part in path.parts
-    )
 
 
 def _is_about_nothing(path: Path) -> bool:

@@ -12,7 +12,7 @@ from penstock.watch.graph import named_sources
 from penstock.watch.lag import TimeBehind, rows_behind
 from penstock.watch.phases import phases
 from penstock.watch.series import Point, Series
-from penstock.watch.snapshot import snapshot
+from penstock.watch.snapshot import read_share, rows_by_source, snapshot
 from penstock.watch.views import PipelineView, QueryView, State
 
 _MOST_EVENTS = 500
@@ -73,11 +73,13 @@ class PipelineWatch:
         names = [node["name"] for node in nodes if node["role"] == "sink"]
         order = [*names, *(name for name in self._queries if name not in names)]
         up = state in ("running", "draining")
-        queries = (self._query(name).view.seen_at(now if up else float("inf")) for name in order)
+        views = [self._query(name).view.seen_at(now if up else float("inf")) for name in order]
+        stalled = [query.stalled_since for query in views if query.stalled_since] if state == "running" else []
         return replace(
             self._view,
-            state=state,
-            queries=tuple(replace(query, promise=self._promise(query.sink)) for query in queries),
+            state="stalled" if stalled else state,
+            since=min(stalled) if stalled else self._view.since,
+            queries=tuple(replace(query, promise=self._promise(query.sink)) for query in views),
             file=str(self.card.get("file", "")),
             nodes=tuple(nodes),
         )
@@ -123,10 +125,22 @@ class PipelineWatch:
         if what == "missed":
             query = self._query(str(event.get("sink")))
             query.view = replace(query.view, missed_rows=query.view.missed_rows + int(event.get("rows", 0)))
+        if what == "stalled":
+            since = moment(event["at"]) - float(event.get("seconds", 0))
+            self._stall(str(event.get("sink")), since, str(event.get("reason", "")))
+        if what == "resumed":
+            self._stall(str(event.get("sink")))
+        if what == "started":
+            for sink in list(self._queries):
+                self._stall(sink)
         if what == "query_restarting":
             query = self._query(str(event.get("sink")))
             reason = str(event.get("reason", ""))
             query.view = replace(query.view, restarts=query.view.restarts + 1, last_error=reason)
+
+    def _stall(self, sink: str, since: float = 0.0, reason: str = "") -> None:
+        query = self._query(sink)
+        query.view = replace(query.view, stalled_since=since, stalled_reason=reason)
 
     def _batch(self, event: Event) -> None:
         progress: Mapping[str, Any] = event.get("progress") or {}
@@ -158,13 +172,17 @@ _FAILURES = ("failed", "gave_up", "restarting", "query_restarting", "driver_ende
 def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources: Mapping[str, Any]) -> QueryView:
     seen = snapshot(progress)
     watermark = moment(seen.watermark)
+    share = read_share(progress)
+    rows = rows_by_source(progress) or {name: each.get("numInputRows", 0) for name, each in sources.items()}
     known = {name: partitions for name, source in sources.items() if (partitions := rows_behind(source)) is not None}
     return replace(
         view,
         batch=seen.batch,
         at=at,
-        input_per_second=_rate(progress.get("inputRowsPerSecond")),
-        processed_per_second=_rate(progress.get("processedRowsPerSecond")),
+        stalled_since=0.0,
+        stalled_reason="",
+        input_per_second=_rate(progress.get("inputRowsPerSecond"), share),
+        processed_per_second=_rate(progress.get("processedRowsPerSecond"), share),
         output_per_second=_out(seen.rows_out, seen.seconds),
         seconds=seen.seconds,
         phases=phases(progress),
@@ -176,18 +194,20 @@ def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources
         state_disk_bytes=_on_disk(progress),
         batches=view.batches + (seen.rows_in > 0),
         rows_in=view.rows_in + seen.rows_in,
-        rows_in_by_source=_sum(view.rows_in_by_source, {n: s.get("numInputRows", 0) for n, s in sources.items()}),
-        input_per_second_by_source={name: _rate(each.get("inputRowsPerSecond")) for name, each in sources.items()},
+        rows_in_by_source=_sum(view.rows_in_by_source, rows),
+        input_per_second_by_source={
+            name: _rate(each.get("inputRowsPerSecond"), share) for name, each in sources.items()
+        },
         rows_out=view.rows_out if seen.rows_out is None else (view.rows_out or 0) + seen.rows_out,
         late_rows=view.late_rows + seen.late_rows,
         bad_records=_sum(view.bad_records, seen.bad_records),
     )
 
 
-def _rate(value: Any) -> float:
+def _rate(value: Any, share: float = 1.0) -> float:
     # Spark says NaN and Infinity for the first batch of a query, in JSON as text or not at all.
     try:
-        rate = float(value)
+        rate = float(value) * share
     except (TypeError, ValueError):
         return 0.0
     return round(rate, 3) if 0 <= rate < float("inf") else 0.0

@@ -29,6 +29,12 @@ _LINES = {
     "refreshed": "the table {source!r} was read again",
     "missed": "{rows:,} rows of batch {batch} of {sink!r} are missing in {target!r}: {reason}",
     "state_limit": "the state of {sink!r} has {bytes:,} bytes, more than the limit of {limit:,}",
+    "stalled": "the query {sink!r} is stalled: no batch has ended for {seconds:.0f} s: {reason}",
+    "resumed": "the query {sink!r} is no longer stalled",
+    "reports_missing": (
+        "Spark had not reported every batch after {seconds:.0f} s; the next start puts on record what is missing"
+    ),
+    "not_counted": "the query {sink!r} runs without counts of its late rows: {reason}",
     "gap": "a gap of {count:,} records in {topic} partition {partition}, offsets {start} to {end}: {why}",
     "clock_set_back": "the clock was set back by {seconds:,} s; queries with an interval began anew: {_sinks}",
     "checkpoint": "the checkpoint of {sink!r}: {says}",

@@ -10,7 +10,7 @@ from penstock.watch.phases import PHASES
 from penstock.watch.views import PipelineView, QueryView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_STATES = ("new", "starting", "running", "draining", "restarting", "stopped", "failed", "gone")
+_STATES = ("new", "starting", "running", "draining", "restarting", "stalled", "stopped", "failed", "gone")
 
 Sample = tuple[dict[str, str], float]
 

@@ -64,6 +64,7 @@ _LINES = {
     "refreshed": "{source}: the table was read again",
     "stale": "{source}: the table could not be read again, and stays as it was: {reason}",
     "missed": "{sink}: {rows:,} rows of batch {batch} are missing in {target!r}, which is optional: {reason}",
+    "not_counted": "{sink}: warning: the query runs, but its late rows cannot be counted: {reason}",
     "state_limit": (
         "{sink}: the state has {rows:,} rows and {bytes:,} bytes, more than the limit of {limit:,}; "
         "shorten the watermark's delay or the windows, forget keys sooner, or raise 'state_limit'"

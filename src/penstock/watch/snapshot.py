@@ -10,6 +10,8 @@ _BAD = "bad_records:"
 
 #: Observed metrics that begin so carry late rows of an aggregation.
 LATE = "late_rows:"
+#: Observed metrics that begin so carry the rows of a source that several branches of the query read.
+ROWS_IN = "rows_in:"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Snapshot:
     batch: int
     at: str
     rows_in: int
+    """Rows of the sources, each once, however many branches of the query read it."""
     rows_per_second: float
     seconds: float
     watermark: str = ""
@@ -38,7 +41,7 @@ class Snapshot:
 def snapshot(progress: Mapping[str, Any]) -> Snapshot:
     """The facts of a progress report of Spark."""
     milliseconds = progress.get("durationMs", {}).get("triggerExecution", 0)
-    rows_in = sum(source.get("numInputRows", 0) for source in progress.get("sources", []))
+    rows_in = sum(rows_by_source(progress).values()) or _reported_rows(progress)
     written = progress.get("sink", {}).get("numOutputRows", -1)
     return Snapshot(
         query=progress.get("name") or "",
@@ -68,14 +71,41 @@ def _bad_records(progress: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(row.get("bad", 0)) for name, row in found.items() if row}
 
 
-def _late_rows(progress: Mapping[str, Any]) -> int:
+def rows_by_source(progress: Mapping[str, Any]) -> dict[str, int]:
+    """Rows of each source, where a query counts them itself because it reads one several times."""
     metrics = progress.get("observedMetrics", {}) or {}
-    counted = [row for name, row in metrics.items() if name.startswith(LATE)]
+    return {
+        name.removeprefix(ROWS_IN): int(row.get("rows", 0))
+        for name, row in metrics.items()
+        if name.startswith(ROWS_IN) and row
+    }
+
+
+def read_share(progress: Mapping[str, Any]) -> float:
+    """The part of Spark's rows in that is left when each source counts once."""
+    reported = _reported_rows(progress)
+    return (sum(rows_by_source(progress).values()) or reported) / reported if reported else 1.0
+
+
+def _reported_rows(progress: Mapping[str, Any]) -> int:
+    return sum(source.get("numInputRows", 0) for source in progress.get("sources", []))
+
+
+def _late_rows(progress: Mapping[str, Any]) -> int:
+    """Late rows, each once: of aggregations that read the same watermark, the largest count."""
+    metrics = progress.get("observedMetrics", {}) or {}
+    counted = {name: row for name, row in metrics.items() if name.startswith(LATE) and row}
     # Spark's own counter of an aggregation is too low; those of other operators are exact.
-    operators = [
-        operator
+    dropped = [
+        int(operator.get("numRowsDroppedByWatermark", 0))
         for operator in progress.get("stateOperators", [])
         if not counted or "statestoresave" not in str(operator.get("operatorName", "")).lower()
     ]
-    dropped: int = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators)
-    return dropped + sum(int(row.get("late", 0)) for row in counted if row)
+    groups: dict[Any, int] = {}
+    for name, row in counted.items():
+        group = row.get("group", name)
+        groups[group] = max(groups.get(group, 0), int(row.get("late", 0)))
+    if 0 in groups:
+        # Every operator reads the same watermark, so the same late row is in the count of each.
+        return max(groups[0], *dropped) if dropped else groups[0]
+    return sum(dropped) + sum(groups.values())

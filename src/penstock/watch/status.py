@@ -13,7 +13,14 @@ from penstock.watch.views import PipelineView, QueryView
 if TYPE_CHECKING:
     from rich.table import Table
 
-_COLOURS = {"running": "green", "failed": "red", "gone": "red", "restarting": "yellow", "draining": "yellow"}
+_COLOURS = {
+    "running": "green",
+    "stalled": "red",
+    "failed": "red",
+    "gone": "red",
+    "restarting": "yellow",
+    "draining": "yellow",
+}
 _OWN = ("at", "what", "progress", "pid", "host")
 
 
@@ -29,6 +36,8 @@ def lines(view: PipelineView, now: float) -> Iterator[str]:
 
 
 def _query(query: QueryView) -> Iterator[str]:
+    if query.stalled_since:
+        yield f"{query.sink}: stalled since {clock(query.stalled_since)}: {plain(query.stalled_reason)}"
     if query.batch is None:
         yield f"{query.sink}: no batch yet"
     else:

@@ -61,11 +61,13 @@ def summary(total: Total) -> str:
     return f"{total.query}: {total.rows_in:,} rows in {total.batches:,} {batches}{rate}{bad}"
 
 
-def table(totals: Iterable[Total]) -> Table:
-    """The last batch and the whole run of each query."""
+def table(totals: Iterable[Total], waiting: str = "") -> Table:
+    """The last batch and the whole run of each query, and what is waited for below them."""
     from rich.table import Table
+    from rich.text import Text
 
     drawn = Table("sink", "batch", "rows", "rows/s", "seconds", "watermark", "rows in all", "bad", "late", box=None)
+    drawn.caption, drawn.caption_justify = Text(waiting) if waiting else None, "left"
     for column in drawn.columns[1:]:
         column.justify = "right"
     for total in totals:

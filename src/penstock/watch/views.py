@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-State = Literal["new", "starting", "running", "draining", "restarting", "stopped", "failed", "gone"]
+State = Literal["new", "starting", "running", "draining", "restarting", "stalled", "stopped", "failed", "gone"]
 
 #: A query that has reported nothing for so long is idle: its last rates are no longer its rates.
 IDLE_SECONDS = 15.0
@@ -22,6 +22,9 @@ class QueryView:
     at: float = 0.0
     """When its last batch was reported, in seconds since 1970."""
     idle: bool = False
+    stalled_since: float = 0.0
+    """Since when it has been in one batch for much longer than usual; 0 while it is not."""
+    stalled_reason: str = ""
     input_per_second: float = 0.0
     processed_per_second: float = 0.0
     output_per_second: float | None = None

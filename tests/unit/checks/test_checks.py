@@ -28,7 +28,7 @@ def test_findings_come_in_file_order(findings):
 
     assert findings(text) == [
         "a.yaml:4: source 'trades': 'json' cannot be read: 'itn' is no type of Spark; did you mean 'int'?",
-        "a.yaml:10: sink 'archive' reads 'nope', which is no source and no step; use totals or trades",
+        "a.yaml:10: sink 'archive' reads 'nope', which is neither a source nor a step; use totals or trades",
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.checks.ddl import Column, DdlError, columns
+from penstock.checks.ddl import Column, DdlError, columns, first_repeated
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,24 @@ def test_what_spark_would_not_take_is_told_by_its_part(text, says):
 def test_no_text_raises_anything_else(words):
     with suppress(DdlError):
         assert columns(" ".join(words))
+
+
+class Name(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    def lower(self) -> Name:
+        return Name(super().lower())
+
+
+def test_looking_for_a_repeated_column_does_not_compare_every_pair():
+    names = [Name(f"c{number}") for number in range(2000)]
+
+    assert first_repeated(names) is None
+    assert Name.compared < 2000

@@ -38,7 +38,7 @@ sinks:
         "join it in SQL: SELECT ... FROM a JOIN b",
         "a.yaml:9: step 'b' looks into 'logins', which is no static source; "
         "add 'static: true' to it, or join the streams in SQL",
-        "a.yaml:10: step 'c' reads 'user', which is no source and no step; did you mean 'users'?",
+        "a.yaml:10: step 'c' reads 'user', which is neither a source nor a step; did you mean 'users'?",
     ]
 
 

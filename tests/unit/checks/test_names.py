@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.checks import names
+
 TEXT = """\
 sources:
   trades: {{rate: }}
@@ -27,7 +29,7 @@ def test_names_that_exist_are_fine(findings):
 def test_a_name_in_sql_that_does_not_exist_is_told_by_its_line(findings):
     assert findings(text(a="tradse")) == [
         "a.yaml:2: warning: no sink uses source 'trades'; add a sink for it or take it out",
-        "a.yaml:6: step 'a' reads 'tradse', which is no source and no step; did you mean 'trades'?",
+        "a.yaml:6: step 'a' reads 'tradse', which is neither a source nor a step; did you mean 'trades'?",
     ]
 
 
@@ -35,8 +37,8 @@ def test_names_of_python_steps_and_sinks_exist_too(findings):
     found = findings(text(c="x-y", s="../b"))
 
     assert found[-2:] == [
-        "a.yaml:8: step 'c' reads 'x-y', which is no source and no step; use a, b, c or trades",
-        "a.yaml:10: sink 's' reads '../b', which is no source and no step; use a, b, c or trades",
+        "a.yaml:8: step 'c' reads 'x-y', which is neither a source nor a step; use a, b, c or trades",
+        "a.yaml:10: sink 's' reads '../b', which is neither a source nor a step; use a, b, c or trades",
     ]
 
 
@@ -58,3 +60,22 @@ def test_what_no_sink_uses_is_a_warning(findings):
         "a.yaml:7: warning: no sink uses step 'b'; add a sink for it or take it out",
         "a.yaml:8: warning: no sink uses step 'c'; add a sink for it or take it out",
     ]
+
+
+def test_a_thousand_unknown_names_get_a_hundred_suggestions(findings, monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(names, "did_you_mean", lambda word, _: asked.append(word) or "?")
+    sinks = "".join(f"  b{number}: {{from: no{number}, console: }}\n" for number in range(1000))
+
+    found = findings(f"sources: {{a: {{rate: }}}}\nsinks:\n  b: {{from: a, console: }}\n{sinks}")
+
+    assert len([line for line in found if "which is neither a source nor a step" in line]) == 1000
+    assert len(asked) == 100
+
+
+def test_steps_that_cannot_be_in_a_cycle_are_not_searched():
+    chain = {f"s{number}": (f"s{number - 1}",) for number in range(1, 5000)}
+    beside = {"a": ("b",), "b": ("c", "trades"), "c": ("a", "s4"), "after": ("a",), "own": ("own", "s1")}
+
+    assert names.steps_between_cycles(chain) == {}
+    assert sorted(names.steps_between_cycles({**chain, **beside})) == ["a", "b", "c", "own"]

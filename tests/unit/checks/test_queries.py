@@ -81,6 +81,11 @@ def test_what_fits_is_fine(findings, given):
             "use default, a duration like '1 second', once, available-now or continuous 1 second",
         ),
         (
+            {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 1 second", "mode": "update"},
+            "a.yaml:10: sink 'b': trigger 'real-time 1 second' is shorter than the 5 seconds that Spark allows; "
+            "use 'real-time 5 seconds'; rows are written as they come, not at the end of it",
+        ),
+        (
             {"source": KAFKA, "trigger": "real-time 5 seconds"},
             "a.yaml:10: sink 'b': trigger 'real-time 5 seconds' cannot write mode 'append'; use mode update",
         ),
@@ -115,3 +120,21 @@ sinks:
         "a.yaml:10: sink 'three': replacing rows by 'key' is known for PostgreSQL and SQLite, not for "
         "jdbc:mysql://db/shop; take 'key' out",
     ]
+
+
+def test_a_group_by_over_a_static_table_is_no_streaming_aggregation(findings):
+    assert (
+        findings("""\
+sources:
+  a: {rate: }
+  users: {files: {path: users, format: json, schema: "value bigint, at timestamp"}, static: true}
+steps:
+  latest: SELECT value, max(at) AS at FROM users GROUP BY value
+  joined: SELECT a.value, latest.at FROM a JOIN latest ON a.value = latest.value
+  inside: SELECT a.value, u.n FROM a JOIN (SELECT value, count(*) AS n FROM users GROUP BY value) u USING (value)
+sinks:
+  b: {from: joined, console: }
+  c: {from: inside, console: }
+""")
+        == []
+    )

@@ -17,7 +17,6 @@ def source(text: str) -> str:
         f"{KAFKA}\n    json: at timestamp, n int",
         f"{KAFKA}\n    json: At timestamp\n    watermark: {{column: at, delay: 1 minute}}",
         f"{KAFKA}\n    watermark: {{column: timestamp, delay: 1 minute}}",
-        f"{KAFKA}\n    json: n int\n    metadata: true\n    watermark: {{column: timestamp, delay: 1 minute}}",
         f"{KAFKA}\n    avro: '\"int\"'\n    watermark: {{column: x, delay: 1 minute}}",
         "files: {path: in, format: json, schema: at timestamp}\n    watermark: {column: at, delay: 1 minute}",
     ],
@@ -44,6 +43,15 @@ def test_what_fits_is_fine(findings, text):
         (
             f"{KAFKA}\n    json: at timestamp\n    watermark:\n      column: att\n      delay: 1 minute",
             "a.yaml:6: source 'a': the watermark's column 'att' is not declared; did you mean 'at'?",
+        ),
+        (
+            f"{KAFKA}\n    json: n int\n    metadata: true\n    watermark: {{column: timestamp, delay: 1 minute}}",
+            "a.yaml:6: source 'a': the watermark's column 'timestamp' is not declared; use _record or n",
+        ),
+        (
+            f"{KAFKA}\n    json: at timestamp_ntz\n    watermark: {{column: at, delay: 1 minute}}",
+            "a.yaml:5: source 'a': the watermark's column 'at' is timestamp_ntz, which has no time zone; "
+            "declare 'at timestamp'",
         ),
         (
             f"{KAFKA}\n    json: at string\n    watermark: {{column: at, delay: 1 minute}}",

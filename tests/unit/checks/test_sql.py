@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from penstock.checks import check
+from penstock.load.document import to_pipeline
+from penstock.load.yaml_file import parse_yaml
+from penstock.model import Finding
 
 FIX = "make it a source; a step does not open files or tables itself"
 
@@ -10,6 +17,19 @@ FIX = "make it a source; a step does not open files or tables itself"
 def step(sql: str) -> str:
     indented = sql.replace("\n", "\n    ")
     return f"sources: {{trades: {{rate: }}}}\nsteps:\n  s: |\n    {indented}\nsinks: {{b: {{from: s, console: }}}}\n"
+
+
+def check_steps(steps: dict[str, str]) -> list[Finding]:
+    """The findings of steps whose text is any text; YAML reads JSON's strings."""
+    last = list(steps)[-1]
+    text = "".join(f"  {name}: {json.dumps(sql)}\n" for name, sql in steps.items())
+    return check(
+        to_pipeline(
+            parse_yaml(
+                f"sources: {{trades: {{rate: }}}}\nsteps:\n{text}sinks: {{b: {{from: {last}, console: }}}}\n", "a.yaml"
+            )
+        )
+    )
 
 
 def errors(found: list[str]) -> list[str]:
@@ -58,7 +78,7 @@ def test_a_select_over_streams_is_fine(findings, sql):
         ),
         ("WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a", "a.yaml:4: step 's' writes, and a step is one SELECT"),
         ("WITH a AS (SELECT 1) INSERT INTO x SELECT a b c", "a.yaml:4: step 's' writes, and a step is one SELECT"),
-        ("SELECT 'x", "a.yaml:4: step 's' has SQL that cannot be read"),
+        ("SELECT 'x", "a.yaml:4: step 's': the SQL is not understood at \"'x\\n\""),
         ("FROM trades INSERT INTO x SELECT *", "a.yaml:4: step 's' writes, and a step is one SELECT"),
     ],
 )
@@ -111,9 +131,15 @@ def test_a_program_is_out_of_reach(findings, sql):
     ],
 )
 def test_files_and_foreign_tables_are_refused(findings, sql, name, line):
-    says = f"a.yaml:{line}: step 's' reads '{name}', which is no source and no step; {FIX}"
+    says = f"a.yaml:{line}: step 's' reads '{name}', which is neither a source nor a step; {FIX}"
 
-    assert [found for found in findings(step(sql)) if "which is no" in found] == [says]
+    assert [found for found in findings(step(sql)) if "which is neither" in found] == [says]
+
+
+def test_a_misspelled_select_is_offered_the_right_word(findings):
+    assert findings(step("SELEC * FROM trades")) == [
+        "a.yaml:4: step 's' starts with 'SELEC', and a step is one SELECT; did you mean SELECT?"
+    ]
 
 
 def test_nothing_is_left_for_spark_to_replace(findings):
@@ -123,8 +149,83 @@ def test_nothing_is_left_for_spark_to_replace(findings):
     ]
 
 
-def test_sql_that_is_not_understood_is_a_warning_at_its_line(findings):
+def test_sql_that_cannot_be_parsed_is_an_error_at_its_line(findings):
     assert findings(step("SELECT value\n  AS x y FROM trades")) == [
-        "a.yaml:5: warning: step 's': the SQL is not understood at 'y'; "
-        "correct it, or ask Spark itself with 'penstock check --deep'"
+        "a.yaml:5: step 's': the SQL is not understood at 'y'; correct it"
     ]
+
+
+def test_syntax_that_only_spark_knows_is_a_warning(findings):
+    assert findings(step("TABLE trades\n|> EXTEND value + 1 AS x")) == [
+        "a.yaml:5: warning: step 's': the SQL is not understood at '|>'; "
+        "if it is meant so, ask Spark itself with 'penstock check --deep'"
+    ]
+
+
+def test_a_name_that_is_a_word_of_sql_is_at_most_a_warning(findings):
+    text = "sources: {trades: {rate: }, then: {rate: }}\nsteps: {s: SELECT * FROM trades JOIN then USING (value)}\n"
+
+    found = findings(f"{text}sinks: {{b: {{from: s, console: }}}}\n")
+
+    assert [line.split(":")[2] for line in found] == [" warning"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT value AS v -- reflect (\nFROM trades",
+        "SELECT value AS v /* using 'cat' */ FROM trades",
+        "SELECT 'reflect (' AS a, \"using 'x'\" AS b, 'csv.`/x`' AS c FROM trades",
+        "SELECT window, window + 1 AS b FROM (SELECT value AS window FROM trades) ORDER BY window",
+        "SELECT * FROM trades WATERMARK timestamp DELAY OF INTERVAL 10 MINUTES WHERE value > 1",
+        "SELECT * FROM trades WATERMARK to_timestamp(value) AS at DELAY OF INTERVAL '1 hour' AS t",
+        "SELECT parse_json('{}'):a.b[0]::int AS x FROM trades",
+        "SELECT 'it''s' AS a, r'\\' AS b, x'1F' AS c, 10L AS d, 1.5BD AS e, 1e-3 AS f FROM trades",
+    ],
+)
+def test_what_spark_takes_is_no_finding(findings, sql):
+    assert findings(step(sql)) == []
+
+
+def test_a_carriage_return_in_a_string_or_before_a_line_feed_is_none():
+    assert check_steps({"s": "SELECT 'a\rb' AS x -- c\r\nFROM trades"}) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("SELECT value -- x \\\nFROM trades", "a '--' comment ends in a backslash"),
+        ("SELECT java_method--x\r('java.lang.System') FROM trades", "a carriage return without a line feed"),
+    ],
+)
+def test_a_comment_that_ends_elsewhere_than_it_seems_is_refused(sql, says):
+    assert any(says in found.says and found.severity == "error" for found in check_steps({"s": sql}))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT value FROM trades " + "/* x */ " * 2000,
+        "SELECT value FROM trades " + "/*" * 2000,
+        "SELECT * FROM trades " + "JOIN trades " * 200,
+        "SELECT " + "(" * 5000 + "1" + ")" * 5000 + " FROM trades",
+        "SELECT '" + "\\'" * 20_000,
+        "SELECT " + "CASE WHEN a THEN " * 300 + " FROM trades",
+    ],
+    ids=["comments", "open comments", "joins without ON", "brackets", "quotes", "cases"],
+)
+def test_reading_ends_soon_whatever_the_text(sql):
+    from penstock.sql import parse
+
+    # What must not happen is an exponential number of steps: that would be no answer at all.
+    assert parse(sql).tokens or parse(sql).problem
+
+
+def test_two_thousand_steps_are_parsed_once_each():
+    from penstock import sql
+
+    sql.parse.cache_clear()
+    steps = {f"s{n}": f"SELECT value + {n} AS v FROM {'trades' if n == 0 else f's{n - 1}'}" for n in range(2000)}
+    check_steps(steps)
+
+    assert sql.parse.cache_info().misses == len(steps)

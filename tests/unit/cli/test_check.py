@@ -39,6 +39,64 @@ def test_findings_as_json(tmp_path: Path):
     assert ("error", 2) in [(each["severity"], each["line"]) for each in found]
 
 
+GOOD = "name: {name}\nsources: {{ticks: {{rate: {{}}}}}}\nsinks: {{out: {{from: ticks, memory: {{}}}}}}\n"
+
+
+def test_folders_are_checked_with_their_sub_folders_and_files_beside_them(tmp_path: Path):
+    for name in ("one", "deep/er/two", ".hidden/three"):
+        file = tmp_path / "all" / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(GOOD.format(name=file.stem))
+    (tmp_path / "all" / "compose.yaml").write_text("services: {}\n")
+    (tmp_path / "four.yaml").write_text(GOOD.format(name="four"))
+
+    result = CliRunner().invoke(penstock, ["check", str(tmp_path / "all"), str(tmp_path / "four.yaml")])
+
+    assert result.exit_code == 0
+    assert [line.split(":")[0] for line in result.stdout.splitlines()] == ["two", "one", "four"]
+
+
+def test_one_wrong_file_does_not_hide_the_others(tmp_path: Path):
+    (tmp_path / "a.yaml").write_text("sources: {}\n")
+    (tmp_path / "b.yaml").write_text(GOOD.format(name="b"))
+
+    result = CliRunner().invoke(penstock, ["check", str(tmp_path), str(tmp_path / "missing.yaml")])
+
+    assert result.exit_code == 1
+    assert result.stdout == "b: 1 source, 0 steps, 1 sink: no errors found\n"
+    assert {line.split(":")[0] for line in result.stderr.splitlines()[:-1]} == {
+        str(tmp_path / "a.yaml"),
+        str(tmp_path / "missing.yaml"),
+    }
+
+
+def test_standard_input_is_checked(tmp_path: Path):
+    good = CliRunner().invoke(penstock, ["check", "-"], input=GOOD.format(name="piped"))
+    bad = CliRunner().invoke(
+        penstock, ["check", "-"], input="sources: {a: {rat: {}}}\nsinks: {b: {from: a, memory: {}}}\n"
+    )
+
+    assert (good.exit_code, good.stdout) == (0, "piped: 1 source, 0 steps, 1 sink: no errors found\n")
+    assert bad.exit_code == 1
+    assert "stdin:1: source 'a' does not know 'rat'; did you mean 'rate'? [unknown-key]" in bad.stderr
+
+
+def test_a_hundred_findings_are_printed_and_the_rest_counted(tmp_path: Path):
+    sinks = "".join(f"  s{number}: {{from: nothing, memory: {{}}}}\n" for number in range(1, 250))
+    file = tmp_path / "many.yaml"
+    file.write_text(f"sources: {{ticks: {{rate: {{}}}}}}\nsinks:\n  s0: {{from: ticks, memory: {{}}}}\n{sinks}")
+
+    printed = CliRunner().invoke(penstock, ["check", str(file)])
+    listed = CliRunner().invoke(penstock, ["check", str(file), "--json"])
+
+    assert len(json.loads(listed.stdout)) == 249
+    assert len(printed.stderr.splitlines()) == 102
+    assert printed.stderr.splitlines()[-2:] == [
+        "and 149 more; penstock check --json shows all of them",
+        "why: penstock explain names-exist",
+    ]
+
+
 def test_check_imports_no_spark():
     code = (
         "import sys; from click.testing import CliRunner; from penstock.cli import penstock; "

@@ -84,7 +84,7 @@ def test_a_finding_ends_with_its_rule_and_an_error_says_where_to_read_on(tmp_pat
 
     assert told.exit_code == 1
     assert told.stderr.splitlines()[-2:] == [
-        f"{file}:2: sink 'out' reads 'tick', which is no source and no step; did you mean 'ticks'? [names-exist]",
+        f"{file}:2: sink 'out' reads 'tick', which is neither a source nor a step; did you mean 'ticks'? [names-exist]",
         "why: penstock explain names-exist",
     ]
 

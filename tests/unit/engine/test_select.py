@@ -89,7 +89,9 @@ def test_what_is_refused_is_said_with_what_to_do(pipeline):
     with pytest.raises(CallError) as caught:
         asked(pipeline, "SELECT *\nFROM trdaes")
 
-    assert str(caught.value) == "SELECT: it reads 'trdaes', which is no source and no step; did you mean 'trades'?"
+    assert (
+        str(caught.value) == "SELECT: it reads 'trdaes', which is neither a source nor a step; did you mean 'trades'?"
+    )
 
 
 def test_what_is_looked_at_is_a_step_a_source_a_sinks_rows_or_the_first_sinks(pipeline):

@@ -53,6 +53,40 @@ def test_a_column_becomes_the_key(tmp_path):
     assert [record.key for record in Replay(path, key_column="u.id").records()] == [b"5", b"x", None]
 
 
+def test_lines_of_text_are_sent_as_they_stand(tmp_path):
+    path = written(tmp_path, "a.txt", "to be\r\n\n or not \n")
+
+    assert [(record.key, record.value) for record in Replay(path).records()] == [(None, b"to be"), (None, b" or not ")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_a_separator_stands_between_key_and_value(tmp_path, name):
+    path = written(tmp_path, name, 'a:{"t": 1714564800}\n:{"t": 1714564801, "x": "y:z"}\n')
+
+    records = list(Replay(path, time_column="t", key_separator=":").records())
+
+    assert [(record.key, record.value, record.time) for record in records] == [
+        (b"a", b'{"t": 1714564800}', NOON),
+        (b"", b'{"t": 1714564801, "x": "y:z"}', NOON + 1),
+    ]
+
+
+def test_a_line_without_the_separator_is_named(tmp_path):
+    path = written(tmp_path, "a.txt", "a:1\nb2\n")
+
+    with pytest.raises(CallError, match=r"^a.txt:2: there is no ':' in 'b2'; write a key, the separator and a value"):
+        list(Replay(path, key_separator=":").records())
+
+
+def test_a_separator_is_not_for_columns(tmp_path):
+    path = written(tmp_path, "a.csv", "k,v\n1,2\n")
+
+    with pytest.raises(
+        CallError, match=r"--key-separator is for lines of text, and a\.csv has columns; use --key-column"
+    ):
+        list(Replay(path, key_separator=":").records())
+
+
 def test_csv_is_sent_line_by_line_or_as_objects(tmp_path):
     path = written(tmp_path, "a.csv", 'id,t,note\n007,2024-05-01 12:00:00,"two\nlines"\n8,2024-05-01 12:00:05,\n')
 
@@ -136,7 +170,7 @@ def test_a_recording_moves_its_timestamps_and_leaves_its_values(tmp_path):
         ("a.csv", "t\n2024-05-01\n", {"time_column": "t", "shift_to": 0.0}, "add --as-json"),
         ("a.jsonl", "{}\n", {"shift_to": 0.0}, "needs to know them; give --time-column"),
         ("a.parquet", "PAR", {}, "a.parquet is no Parquet file"),
-        ("a.txt", "x", {}, "a.txt is .txt; a feed replays .csv, .json, .jsonl or .parquet"),
+        ("a.xls", "x", {}, "a.xls is .xls; a feed replays .csv, .json, .jsonl, .log, .parquet or .txt"),
         ("a.jsonl", '{"penstock": "recording", "version": 9}\n', {}, "a recording of version 9, and this reads 1"),
         ("a.jsonl", RECORDING + "{}\n", {}, "a.jsonl:2: this line of the recording is damaged"),
     ],

@@ -106,7 +106,7 @@ def test_a_folder_with_several_files_asks_which(folder):
     with pytest.raises(LoadError) as error:
         load(".")
 
-    assert str(error.value) == ".:1: the folder has 2 YAML files, a.yaml and b.yml; say which one"
+    assert str(error.value) == ".:1: the folder has 2 pipelines, a.yaml and b.yml; say which one"
 
 
 def test_a_folder_without_yaml_says_what_it_has(folder):
@@ -115,7 +115,35 @@ def test_a_folder_without_yaml_says_what_it_has(folder):
     with pytest.raises(LoadError) as error:
         load(".")
 
-    assert str(error.value) == ".:1: the folder has no YAML file; it has notes.txt; give a .yaml or .py file"
+    says = "the folder has no YAML file with 'sources' or 'sinks'; it has notes.txt"
+    assert str(error.value) == f".:1: {says}; give a .yaml or .py file"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  trades.yaml: |\n    sources: {}\n---\napiVersion: v1\nkind: Pod\n",
+        "apiVersion: example.com/v1\nkind: Feed\nsources: []\n",
+        "services:\n  kafka: {image: kafka}\nvolumes: {}\n",
+        "steps:\n  - script: make\n",
+        "",
+    ],
+    ids=["manifests", "a manifest with sources", "compose", "a build", "empty"],
+)
+def test_yaml_of_other_programs_is_no_pipeline_of_the_folder(folder, text):
+    Path("flow.yaml").write_text(SMALL)
+    Path("other.yaml").write_text(text)
+
+    assert load(".").name == "flow"
+
+
+def test_a_pipeline_that_is_no_yaml_yet_is_still_the_one_that_is_meant(folder):
+    Path("flow.yaml").write_text("sources:\n  a: {rate: {}\nsinks: {}\n")
+
+    with pytest.raises(LoadError) as error:
+        load(".")
+
+    assert str(error.value).startswith("flow.yaml:")
 
 
 def test_a_missing_file_offers_the_nearest(folder):

@@ -50,6 +50,18 @@ def test_references_in_values_are_replaced_once_and_keys_are_not(value, result):
     assert replaced(value, {"HOST": "h", "PORT": "92", "ODD": "${HOST}"}) == result
 
 
+def test_a_variable_that_is_not_set_is_one_finding_and_hides_no_other(complaints):
+    unset = "eventhubs: {connection: '${env:NOT_SET}'"
+    sink = "sinks: {b: {from: a, console: }}\n"
+
+    alone = complaints(f"sources: {{a: {{{unset}}}}}}}\n{sink}", {})
+    with_another = complaints(f"sources: {{a: {{{unset}, strt: earliest}}}}}}\n{sink}", {})
+
+    says = "clicks.yaml:1: the environment variable 'NOT_SET' is not set; set it before the run"
+    assert alone == [says]
+    assert set(with_another) == {"clicks.yaml:1: source 'a' does not know 'strt'; did you mean 'start'?", says}
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [
@@ -216,3 +228,37 @@ def test_load_takes_variables_from_the_environment_by_default(folder, monkeypatc
     assert load("a.yaml").sources[0].connector.rows_per_second == 5
     with pytest.raises(LoadError):
         load("a.yaml", {})
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """A pipeline's folder, and a secret beside it."""
+    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault/key").write_text("s3cret\n")
+    (tmp_path / "vault/key").chmod(0o600)
+    (tmp_path / "pipeline/link").symlink_to(tmp_path / "vault/key")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", ["../vault/key", "link", "{folder}/vault/key"])
+def test_a_secret_file_outside_of_the_pipelines_folder_needs_its_folder_to_be_listed(
+    folders: Path, path: str, monkeypatch: pytest.MonkeyPatch
+):
+    value = f"${{file:{path.format(folder=folders)}}}"
+
+    (says,) = complaint(value, folder=str(folders / "pipeline"))
+    assert says.endswith(
+        "cannot be used: it is outside of the pipeline's folder; "
+        "move it there, or add its folder to PENSTOCK_SECRET_FOLDERS"
+    )
+
+    monkeypatch.setenv("PENSTOCK_SECRET_FOLDERS", f"/nowhere, {folders}/vault")
+    assert replaced(value, folder=str(folders / "pipeline")) == "s3cret"
+
+
+def test_a_folder_whose_name_only_begins_alike_is_another_folder(folders: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PENSTOCK_SECRET_FOLDERS", f"{folders}/vau")
+
+    (says,) = complaint("${file:link}", folder=str(folders / "pipeline"))
+    assert "outside of the pipeline's folder" in says

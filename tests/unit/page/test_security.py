@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import stat
 from pathlib import Path
@@ -14,9 +13,10 @@ from tests.unit.page.conftest import Site
 from tests.unit.page.requests import raw, request
 
 from penstock.errors import CallError
+from penstock.page.app import _unfit
 from penstock.page.guard import MOST_BODY_BYTES
-from penstock.page.server import Where
-from penstock.page.tokens import FILE, Gate, TokenError, kept_token, new_token
+from penstock.page.server import Served, Where, served
+from penstock.page.tokens import Gate, new_token, token_file
 
 
 def test_s1_only_loopback_is_listened_on_and_anything_else_needs_tls(site: Site):
@@ -115,35 +115,49 @@ def test_s5_the_token_is_exchanged_for_a_cookie_that_scripts_and_other_sites_can
         assert request(site.port, "/login", "POST", wrong, content_type="application/json").status == 401
 
 
-def test_s5_the_token_is_long_kept_to_its_owner_and_compared_in_constant_time(tmp_path: Path):
+def test_s5_the_token_is_long_and_compared_in_constant_time():
     import inspect
 
-    token = kept_token(str(tmp_path))
+    token = new_token()
 
     assert len(token) >= 43
     assert token != new_token()
-    assert kept_token(str(tmp_path)) == token
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
     assert "compare_digest" in inspect.getsource(Gate.opens)
     assert not Gate(token).opens("")
 
 
-def test_s5_a_token_file_that_others_could_have_written_or_read_is_refused(tmp_path: Path):
-    (tmp_path / "a").mkdir()
-    kept_token(str(tmp_path / "a"))
-    (tmp_path / "a" / FILE).chmod(0o644)
-    with pytest.raises(TokenError, match="can be read by others"):
-        kept_token(str(tmp_path / "a"))
+def test_s5_each_run_has_its_own_token_in_a_file_of_its_owner_that_ends_with_it(tmp_path: Path):
+    with served(str(tmp_path)) as first, served(str(tmp_path)) as second:
+        assert first.token != second.token
+        for page in (first, second):
+            assert page.token_file.read_text() == page.token
+            assert stat.S_IMODE(page.token_file.stat().st_mode) == 0o600
+            assert page.token_file.parent == tmp_path
 
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / FILE).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(TokenError, match="cannot be read"):
-        kept_token(str(tmp_path / "b"))
+    assert list(tmp_path.iterdir()) == []
 
-    (tmp_path / "c").mkdir()
-    os.close(os.open(tmp_path / "c" / FILE, os.O_CREAT | os.O_WRONLY, 0o600))
-    with pytest.raises(TokenError, match="holds no token"):
-        kept_token(str(tmp_path / "c"))
+
+def test_s5_a_link_in_the_place_of_the_token_file_is_replaced_and_not_followed(tmp_path: Path):
+    (tmp_path / "page-token-1").symlink_to(tmp_path / "elsewhere")
+
+    with token_file(str(tmp_path), 1, "secret") as file:
+        assert file.read_text() == "secret"
+        assert not file.is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_s5_the_token_of_a_storage_elsewhere_is_in_a_private_temporary_folder():
+    with token_file("s3://bucket/storage", 1, "secret") as file:
+        assert file.read_text() == "secret"
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert not file.parent.exists()
+
+
+def test_s5_only_a_terminal_is_shown_the_token():
+    page = Served("http://127.0.0.1:1", "secret-token", Path("storage/page-token-1"))
+
+    assert page.invitation(terminal=True) == "http://127.0.0.1:1/#token=secret-token"
+    assert page.invitation(terminal=False) == "http://127.0.0.1:1/ (the token is in storage/page-token-1)"
 
 
 def test_s6_s7_every_answer_forbids_what_a_page_like_this_does_not_need(site: Site):
@@ -264,18 +278,43 @@ def test_the_metrics_are_prometheus_text_for_who_has_the_token(site: Site):
     assert "penstock_pipeline_up" in names
 
 
-def test_s18_a_pipeline_file_that_others_can_change_is_not_run(tmp_path: Path):
-    from penstock.page.app import _unfit
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A storage and a pipeline that imports a module and a package of its folder; nobody else can write to them."""
+    for folder in ("storage", "code", "code/package"):
+        (tmp_path / folder).mkdir(mode=0o755)
+    for name in ("a.yaml", "model.py", "package/part.py"):
+        (tmp_path / "code" / name).write_text("")
+        (tmp_path / "code" / name).chmod(0o644)
+    return tmp_path
 
-    file = tmp_path / "a.yaml"
-    file.write_text("")
-    file.chmod(0o666)
 
-    assert "a pipeline file is code" in _unfit(str(file))
-    assert "run it once more" in _unfit("")
-    assert "not on this machine" in _unfit(str(tmp_path / "none.yaml"))
-    file.chmod(0o644)
-    assert _unfit(str(file)) == ""
+@pytest.mark.parametrize(
+    "path", ["storage", "code", "code/a.yaml", "code/model.py", "code/package", "code/package/part.py"]
+)
+def test_s22_explore_runs_no_code_that_others_can_change(project: Path, path: str):
+    file, storage = str(project / "code/a.yaml"), str(project / "storage")
+    assert _unfit(file, storage) == ""
+
+    for mode in (0o777, 0o775):
+        (project / path).chmod(mode)
+        problem = _unfit(file, storage)
+
+        assert problem.startswith(f"{project / path} can be changed by other users: ")
+        assert problem.endswith(f"(mode {mode:03o}), and a pipeline is code; run chmod go-w {project / path}")
+
+
+def test_s22_explore_follows_a_link_to_the_folder_of_the_file(project: Path, tmp_path: Path):
+    (project / "linked").mkdir(mode=0o755)
+    (project / "linked/a.yaml").symlink_to(project / "code/a.yaml")
+    (project / "code").chmod(0o777)
+
+    assert f"{project}/code can be changed" in _unfit(str(project / "linked/a.yaml"), "s3://bucket/storage")
+
+
+def test_s22_a_file_that_is_not_known_or_not_here_is_not_run(project: Path):
+    assert "run it once more" in _unfit("", str(project / "storage"))
+    assert "not on this machine" in _unfit(str(project / "none.yaml"), str(project / "storage"))
 
 
 def test_explore_of_what_is_unknown_or_too_long_starts_nothing(site: Site):
@@ -284,3 +323,11 @@ def test_explore_of_what_is_unknown_or_too_long_starts_nothing(site: Site):
     assert site.post("/api/explore", {"pipeline": "trades", "sql": "x" * 30_000}).status == 400
     assert site.post("/api/explore", ["x"]).status == 400
     assert "has ended" in site.get("/api/explore/0123").body or site.get("/api/explore/0123").status == 200
+
+
+@pytest.mark.parametrize(
+    "body", [rb'{"token": "\ud800"}', rb'{"token": "\udfff\ud800", "x": 1}', b'{"token": "\xed\xa0\x80"}']
+)
+def test_s5_a_lone_surrogate_is_not_the_token(site: Site, body: bytes):
+    assert request(site.port, "/login", "POST", body, content_type="application/json").status == 401
+    assert site.post("/api/explore", {"pipeline": "trades", "sql": "\ud800"}).status == 400

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import ServiceError
 from penstock.services import process as mechanics
-from penstock.services.process import Process, Status
+from penstock.services.process import Patience, Process, Status
 
 FOREVER = [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"]
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); signal.pause()"
@@ -111,6 +111,24 @@ def test_a_process_that_never_answers_is_given_up_on(process):
 
     with pytest.raises(ServiceError, match=r"^sleeper did not answer within 0 seconds; its log"):
         process.wait(lambda: False, 0)
+
+
+def test_a_process_is_waited_for_longer_while_its_log_grows_but_not_for_ever():
+    growing, quiet = Patience(60, began=0), Patience(60, began=0)
+
+    assert not any(growing.is_over(second, log_bytes=second) for second in range(0, 300, 10))
+    assert growing.is_over(301, log_bytes=301)
+    assert [second for second in range(0, 100, 10) if quiet.is_over(second, log_bytes=1)] == [70, 80, 90]
+
+
+def test_the_last_error_of_a_log_is_shown_even_when_other_lines_follow_it(process):
+    says = "print('ERROR the port is taken'); [print('line', n) for n in range(20)]"
+    process.start([sys.executable, "-c", says], "127.0.0.1:1")
+
+    with pytest.raises(ServiceError) as caught:
+        process.wait(lambda: False, 10)
+
+    assert str(caught.value).splitlines()[-2:] == ["and its last error is", "  ERROR the port is taken"]
 
 
 def test_each_start_begins_a_new_log_and_keeps_the_one_before(process):

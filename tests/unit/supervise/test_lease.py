@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -112,7 +113,7 @@ def test_a_beat_that_moves_counts_more_than_a_clock_that_jumped(tmp_path: Path, 
     first = taking(tmp_path / "lease").take()
     os.close(first.fd or 0)
     moment = (datetime.now(timezone.utc) + timedelta(hours=hours)).isoformat()
-    beats, done = iter(range(1, 100)), threading.Event()
+    beats, done = itertools.count(1), threading.Event()
 
     def beat() -> None:
         while not done.wait(0.02):
@@ -123,7 +124,7 @@ def test_a_beat_that_moves_counts_more_than_a_clock_that_jumped(tmp_path: Path, 
     thread.start()
     try:
         with pytest.raises(HeldError, match="other-machine"):
-            taking(tmp_path / "lease").take()
+            replace(taking(tmp_path / "lease"), stale_seconds=30).take()
     finally:
         done.set()
         thread.join()

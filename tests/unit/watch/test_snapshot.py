@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from penstock.watch.snapshot import snapshot
 from penstock.watch.terminal import Total, line, summary, table
 
@@ -22,6 +24,30 @@ def test_a_report_of_spark_becomes_the_facts_of_a_batch():
     assert (seen.query, seen.batch, seen.rows_in, seen.rows_out, seen.state_rows) == ("board", 4, 1000, 12, 10)
     assert (seen.seconds, seen.rows_per_second) == (0.5, 2000)
     assert seen.bad_records == {"trades": 2}
+
+
+def test_rows_of_a_source_that_two_branches_read_count_once():
+    seen = snapshot({**PROGRESS, "observedMetrics": {"rows_in:bids": {"rows": 450}, "rows_in:users": {"rows": 50}}})
+
+    assert (seen.rows_in, seen.rows_per_second) == (500, 1000)
+
+
+@pytest.mark.parametrize(
+    ("counts", "dropped", "late"),
+    [
+        ([(299, 0), (282, 0)], [], 299),
+        ([(299, 0)], [282], 299),
+        ([(3, 1), (5, 1), (2, 2)], [4], 11),
+        ([], [4, 3], 7),
+    ],
+)
+def test_a_late_row_counts_once_among_operators_that_read_the_same_watermark(counts, dropped, late):
+    metrics = {f"late_rows:{n}": {"late": count, "group": group} for n, (count, group) in enumerate(counts, 1)}
+    operators = [{"operatorName": "symmetricHashJoin", "numRowsDroppedByWatermark": count} for count in dropped]
+
+    seen = snapshot({**PROGRESS, "observedMetrics": metrics, "stateOperators": operators})
+
+    assert seen.late_rows == late
 
 
 def test_a_batch_is_one_line():

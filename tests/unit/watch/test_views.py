@@ -17,6 +17,7 @@ from penstock.watch.graph import named_sources
 from penstock.watch.lag import TimeBehind
 from penstock.watch.phases import phases
 from penstock.watch.series import Point, Series
+from penstock.watch.status import lines
 from penstock.watch.views import PipelineView, QueryView
 
 AT = moment("2024-01-01T10:00:05+00:00")
@@ -200,3 +201,17 @@ def test_a_process_is_alive_when_it_is_the_one_that_wrote(tmp_path: Path):
     assert not is_alive(host, os.getpid(), 0.0)
     assert not is_alive(host, 2**22 + 1, time.time())
     assert is_alive("another.example", 2**22 + 1, time.time())
+
+
+def test_a_query_without_a_batch_for_long_is_stalled_since_its_batch_began_until_it_moves_again():
+    stalled = event("stalled", "10:00:32", sink="board", seconds=20.0, reason="source 'trades': no answer")
+
+    shown = view(STARTED, BATCH, stalled, now=moment("2024-01-01T10:00:42+00:00"))
+
+    assert (shown.state, shown.since) == ("stalled", moment("2024-01-01T10:00:12+00:00"))
+    told = list(lines(shown, moment("2024-01-01T10:00:42+00:00")))
+    assert told[0] == "trades: stalled for 30 s"
+    assert "  board: stalled since 2024-01-01 10:00:12: source 'trades': no answer" in told
+    assert view(STARTED, BATCH, stalled, event("resumed", "10:01:00", sink="board")).state == "running"
+    assert view(STARTED, stalled, event("batch", "10:01:00", progress=progress(1))).state == "running"
+    assert view(STARTED, stalled, event("failed", "10:01:00", reason="x")).state == "failed"

@@ -43,6 +43,22 @@ export function span(seconds) {
   return `${Math.max(0, seconds).toFixed(seconds < 10 ? 1 : 0)} s`;
 }
 
+// How long ago something was; `tellAges` keeps it true.
+export function ago(seconds) {
+  const made = el("span", { "data-at": seconds || null });
+  tellAge(made);
+  return made;
+}
+
+export function tellAges() {
+  document.querySelectorAll("[data-at]").forEach(tellAge);
+}
+
+function tellAge(element) {
+  const at = Number(element.dataset.at ?? 0);
+  element.textContent = at ? `${span(Math.max(0, Math.floor(Date.now() / 1000 - at)))} ago` : "–";
+}
+
 export function bytes(count) {
   for (const [unit, length] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
     if (count >= length) return `${(count / length).toFixed(1)} ${unit}`;

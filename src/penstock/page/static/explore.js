@@ -1,13 +1,14 @@
 // A live look at a source, a step or a SELECT: rows as a table, bars or a line; paused and stopped at will.
 import { look } from "./api.js";
 import { valueChart } from "./charts.js";
-import { el, fill, number } from "./dom.js";
-import { grouped, timeColumn } from "./rows.js";
+import { el, fill } from "./dom.js";
+import { ageOf, arrivals, grouped, timeColumn } from "./rows.js";
 
 const KEPT = 5000, SHOWN = 500;
 
 export function explore(main, name, step, bad) {
-  const state = { columns: [], rows: [], waiting: [], running: null, paused: false, left: 0, arrived: 0, chart: null, nodes: [] };
+  const fresh = () => ({ columns: [], mode: "", rows: [], waiting: [], paused: false, left: 0, arrived: 0, updates: 0, at: null });
+  const state = { ...fresh(), running: null, chart: null, nodes: [] };
   const ui = {
     what: el("select", { id: "what", "aria-label": "What to look at" }),
     sql: el("textarea", { id: "sql", spellcheck: "false", "aria-label": "A SELECT over the streams", placeholder: "SELECT ... FROM a source or step (Ctrl+Enter runs)" }),
@@ -19,13 +20,14 @@ export function explore(main, name, step, bad) {
     kind: el("select", { id: "kind" }, ["table", "bar", "line"].map((each) => el("option", { value: each }, each))),
     x: el("select", { id: "x" }), y: el("select", { id: "y" }),
     count: el("button", { id: "count", type: "button", onclick: () => countByTime() }, "Count by time"),
+    age: el("p", { id: "age", class: "dim" }),
     place: el("div", { id: "seen" }),
   };
   const axes = el("span", { class: "row", id: "axes", hidden: true }, el("label", {}, "across", ui.x), el("label", {}, "up", ui.y));
   fill(main, el("h1", {}, `Explore ${name}`),
     el("p", { class: "dim" }, "A query of its own reads the sources; the pipeline, its sinks and its checkpoints are not touched. It ends when you leave."),
     el("div", { class: "row" }, el("label", {}, "Look at", ui.what), ui.start), ui.sql,
-    el("div", { class: "row" }, ui.run, ui.pause, ui.stop, el("label", {}, "as", ui.kind), axes, ui.count), ui.status, ui.place);
+    el("div", { class: "row" }, ui.run, ui.pause, ui.stop, el("label", {}, "as", ui.kind), axes, ui.count), ui.status, ui.age, ui.place);
   for (const each of [ui.kind, ui.x, ui.y]) each.addEventListener("change", () => { axes.hidden = ui.kind.value === "table"; redraw(); });
   ui.what.addEventListener("change", () => { ui.sql.hidden = ui.what.value !== "sql"; });
   const keys = (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(); };
@@ -47,14 +49,15 @@ export function explore(main, name, step, bad) {
   async function run() {
     await stop();
     const [role, chosen] = ui.what.value.split(":");
-    Object.assign(state, { columns: [], rows: [], waiting: [], paused: false, left: 0, arrived: 0 });
+    Object.assign(state, fresh());
+    showAge();
     say("Starting Spark for this look …");
     ui.run.disabled = true;
     const asked = { pipeline: name, start: ui.start.value, sql: role === "sql" ? ui.sql.value : "", step: chosen ?? "", bad: role === "bad" };
     try {
       state.running = await look(asked, {
         says: ({ says }) => say(says),
-        columns: ({ columns }) => { state.columns = columns; choosable(); say("Waiting for rows …"); redraw(); },
+        columns: ({ columns, mode }) => { Object.assign(state, { columns, mode }); choosable(); say("Waiting for rows …"); redraw(); },
         rows: take,
         end: ({ why }) => ended(`Ended: ${why}.`),
         error: ({ says }) => ended(says, true),
@@ -66,19 +69,30 @@ export function explore(main, name, step, bad) {
   }
 
   function take(message) {
-    state.left = message.replaces ? 0 : state.left + message.left_out;
-    state.arrived += message.rows.length;
+    message.at = Date.now();
+    state.updates += 1;
+    // A result that replaces the one before has its rows once, however often it is sent.
+    state.left = message.replaces ? message.left_out : state.left + message.left_out;
+    state.arrived = message.replaces ? message.rows.length : state.arrived + message.rows.length;
     if (state.paused) { state.waiting.push(message); state.waiting = state.waiting.slice(-50); }
     else put(message);
-    const held = state.paused ? "Paused. " : "";
-    say(`${held}${number(state.arrived)} rows have arrived${state.left ? `, ${number(state.left)} more were left out` : ""}.`);
+    say(`${state.paused ? "Paused. " : ""}${arrivals({ ...state, kept: KEPT })}`);
   }
 
   function put(message) {
     state.rows = message.replaces ? message.rows : [...state.rows, ...message.rows].slice(-KEPT);
     state.replaces = message.replaces;
     state.more = message.replaces && message.left_out > 0;
+    state.at = message.at;
+    showAge();
     redraw();
+  }
+
+  function showAge() {
+    const { stale, text } = state.at === null ? { stale: false, text: "" } : ageOf(state.at, Date.now());
+    fill(ui.age, text);
+    ui.age.className = stale ? "stale" : "dim";
+    ui.place.className = stale ? "stale" : "";
   }
 
   function pause() {
@@ -90,7 +104,7 @@ export function explore(main, name, step, bad) {
   async function stop() {
     const running = state.running;
     if (!running) return;
-    ended(`Stopped. ${number(state.arrived)} rows have arrived.`);
+    ended(`Stopped. ${arrivals({ ...state, kept: KEPT })}`);
     await running.stop().catch((error) => say(error.message, true));
   }
 
@@ -111,7 +125,7 @@ export function explore(main, name, step, bad) {
   function choosable() {
     const names = state.columns.map((column) => column.name);
     fill(ui.x, names.map((each, at) => el("option", { value: at }, each)));
-    fill(ui.y, el("option", { value: "count" }, "count of rows"), names.map((each, at) => el("option", { value: at }, each)));
+    fill(ui.y, el("option", { value: "count" }, "count of rows"), names.map((each, at) => el("option", { value: at }, `${state.mode === "update" ? "latest" : "sum of"} ${each}`)));
     const time = timeColumn(state.columns);
     if (time >= 0) ui.x.value = time;
     const numeric = state.columns.findIndex((column) => /int|double|float|decimal/.test(column.type));
@@ -127,7 +141,7 @@ export function explore(main, name, step, bad) {
 
   function redraw() {
     if (ui.kind.value === "table") { drop(); fill(ui.place, table(state)); return; }
-    const { names, values } = grouped(state.rows, Number(ui.x.value), ui.y.value, state.columns);
+    const { names, values } = grouped(state.rows, Number(ui.x.value), ui.y.value, state.columns, state.mode);
     if (state.chart?.kind !== ui.kind.value) {
       drop();
       const place = el("div", { class: "card chart", role: "img" });
@@ -139,7 +153,8 @@ export function explore(main, name, step, bad) {
 
   function drop() { state.chart?.drawn.end(); state.chart = null; }
 
-  return { pipeline: name, handlers: { view: choices }, end() { drop(); stop(); } };
+  const ageing = setInterval(showAge, 1000);
+  return { pipeline: name, handlers: { view: choices }, end() { clearInterval(ageing); drop(); stop(); } };
 }
 
 function table(state) {

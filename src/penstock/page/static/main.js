@@ -1,6 +1,6 @@
 // Which part is shown follows from the address; each part says what it wants to hear of.
 import { enter, stream } from "./api.js";
-import { el, fill } from "./dom.js";
+import { el, fill, tellAges } from "./dom.js";
 import { explore } from "./explore.js";
 import { overview } from "./overview.js";
 import { pipeline } from "./pipeline.js";
@@ -31,7 +31,7 @@ function trail() {
 
 function linked(ok) {
   const link = document.getElementById("link");
-  link.textContent = ok ? "live" : "not connected; trying again";
+  link.textContent = ok ? "connected" : "not connected; trying again";
   link.dataset.ok = ok ? "yes" : "no";
 }
 
@@ -55,6 +55,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "t" && !/INPUT|TEXTAREA|SELECT/.test(event.target.tagName) && !event.ctrlKey && !event.metaKey) toggle();
 });
 addEventListener("hashchange", show);
+setInterval(tellAges, 1000);
 enter().then(show, (error) => {
   linked(false);
   fill(main, el("h1", {}, "Who is there?"), el("p", { class: "wrong" }, error.message));

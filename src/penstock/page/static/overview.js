@@ -1,5 +1,5 @@
 // Every pipeline of the storage.
-import { clock, el, facts, fill, number, span } from "./dom.js";
+import { ago, clock, el, facts, fill, number, span } from "./dom.js";
 
 export function overview(main) {
   const list = el("div", { class: "cards" });
@@ -22,6 +22,7 @@ function card(view) {
       ["time behind", behind ? span(behind) : "–"],
       ["queries", number(view.queries.length)],
       ["restarts", number(view.restarts)],
+      ["last batch", ago(Math.max(0, ...view.queries.map((query) => query.at)))],
       ["since", clock(view.since)],
     ]),
     view.last_error && el("p", { class: "wrong" }, view.last_error));

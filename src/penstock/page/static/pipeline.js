@@ -1,6 +1,6 @@
 // One pipeline: its graph, its queries over time, what happened, and its bad records.
 import { timeChart } from "./charts.js";
-import { bytes, clock, el, facts, fill, number, span } from "./dom.js";
+import { ago, bytes, clock, el, facts, fill, number, span } from "./dom.js";
 import { graph } from "./graph.js";
 
 const PHASES = ["planning", "reading", "state", "writing", "commit", "other"];
@@ -86,7 +86,7 @@ function summary(query) {
   const partitions = Object.entries(query.behind).flatMap(([source, each]) => Object.entries(each).map(([name, rows]) => [source, name, rows]));
   return [
     facts([
-      ["batch", number(query.batch)], ["rows/s in", number(query.input_per_second)], ["rows/s processed", number(query.processed_per_second)],
+      ["batch", number(query.batch)], ["last batch", ago(query.at)], ["rows/s in", number(query.input_per_second)], ["rows/s processed", number(query.processed_per_second)],
       ["rows/s out", number(query.output_per_second)], ["batch took", span(query.seconds)], ["rows behind", number(query.rows_behind)],
       ["time behind", span(query.seconds_behind)], ["watermark", query.watermark.replace("T", " ").replace(".000Z", "") || "–"],
       ["state", `${number(query.state_rows)} rows, ${bytes(query.state_memory_bytes)}`], ["rows in all", number(query.rows_in)],

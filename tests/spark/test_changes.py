@@ -1,0 +1,56 @@
+"""What becomes of a checkpoint when a step changes, as docs/howto/change.md says it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from penstock.errors import PenstockError
+
+TEXT = """
+name: changes
+sources:
+  events: {{files: {{path: in, format: json, schema: "a string, b string, n bigint, m bigint"}}}}
+steps:
+  totals: {step}
+sinks:
+  out: {{from: totals, to: [{{foreach_batch: {{python: "changes_target:keep"}}}}], mode: update}}
+"""
+KEEP = "ROWS = []\n\n\ndef keep(rows, number):\n    ROWS.extend(tuple(row) for row in rows.collect())\n"
+TOTALS = "SELECT a, sum(n) AS total FROM events GROUP BY a"
+
+
+def run(project, step: str, number: int, **row: object) -> list[tuple]:
+    project.put("changes_target.py", KEEP)
+    project.put(f"in/{number}.json", json.dumps(row))
+    pipeline = project.load(TEXT.format(step=step))
+    import changes_target
+
+    changes_target.ROWS.clear()
+    project.run_once(pipeline)
+    return list(changes_target.ROWS)
+
+
+@pytest.mark.parametrize(
+    ("after", "rows"),
+    [
+        ("SELECT a, sum(n) AS total FROM events WHERE n > 0 GROUP BY a", [("x", 8)]),
+        # Not refused, and wrong: the old sum of another key, and the old sum as if it were a maximum.
+        ("SELECT b, sum(n) AS total FROM events GROUP BY b", [("x", 8)]),
+        ("SELECT a, max(n) AS total FROM events GROUP BY a", [("x", 5)]),
+        ("SELECT a, avg(n) AS total FROM events GROUP BY a", None),
+        ("SELECT n, sum(n) AS total FROM events GROUP BY n", None),
+    ],
+)
+def test_spark_compares_the_types_of_the_state_and_not_its_meaning(project, monkeypatch, after, rows):
+    monkeypatch.syspath_prepend(str(project.folder))
+    monkeypatch.delitem(sys.modules, "changes_target", raising=False)
+    assert run(project, TOTALS, 1, a="x", b="y", n=5, m=50) == [("x", 5)]
+
+    if rows is None:
+        with pytest.raises(PenstockError, match="SCHEMA_NOT_COMPATIBLE"):
+            run(project, after, 2, a="x", b="x", n=3, m=7)
+    else:
+        assert run(project, after, 2, a="x", b="x", n=3, m=7) == rows

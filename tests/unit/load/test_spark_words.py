@@ -1,0 +1,73 @@
+"""Spark's own names of options are recognised, and lead to the name here."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.connectors import SINKS, SOURCES
+from penstock.load import sinks, sources
+from penstock.load.spark_words import _NAMES
+from penstock.load.validate import known
+
+SINK = "sinks: {b: {from: a, console: }}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "sources: {a: {kafka: {servers: x, subscribe: t}}}\n" + SINK,
+            "clicks.yaml:1: source 'a' does not know 'subscribe'; here it is called 'topics'",
+        ),
+        (
+            "sources: {a: {kafka: {kafka.bootstrap.servers: x, topics: t}}}\n" + SINK,
+            "clicks.yaml:1: source 'a' does not know 'kafka.bootstrap.servers'; here it is called 'servers'",
+        ),
+        (
+            "sources: {a: {rate: , startingOffsets: earliest}}\n" + SINK,
+            "clicks.yaml:1: source 'a' does not know 'startingOffsets'; "
+            "here it is called 'start', an option of the connector",
+        ),
+        (
+            "sources: {a: {files: {path: in, cleanSource: delete}}}\n" + SINK,
+            "clicks.yaml:1: source 'a' does not know 'cleanSource'; here it is called 'after_read'",
+        ),
+        (
+            "sources: {a: {format: kafka}}\n" + SINK,
+            "clicks.yaml:1: source 'a' does not know 'format'; "
+            "here the connector is the key: write 'kafka: {...}', or 'files: {format: csv, ...}'",
+        ),
+        (
+            "sources: {a: {rate: }}\nsinks: {b: {from: a, console: , outputMode: update}}\n",
+            "clicks.yaml:2: sink 'b' does not know 'outputMode'; here it is called 'mode'",
+        ),
+        (
+            "sources: {a: {rate: }}\nsinks: {b: {from: a, to: [{console: }], processingTime: 1 minute}}\n",
+            "clicks.yaml:2: sink 'b' does not know 'processingTime'; here it is called 'trigger'",
+        ),
+        (
+            "sources: {a: {rate: }}\nsinks: {b: {from: a, console: , queryName: q}}\n",
+            "clicks.yaml:2: sink 'b' does not know 'queryName'; here it is the sink's own name",
+        ),
+        (
+            "sources: {a: {rate: }}\ncheckpointLocation: x\n" + SINK,
+            "clicks.yaml:2: a pipeline does not know 'checkpointLocation'; "
+            "here it is called 'storage', a key of the file; each sink has its own checkpoint in it",
+        ),
+    ],
+)
+def test_a_name_of_spark_leads_to_ours(complaints, text, says):
+    assert complaints(text)[0] == says
+
+
+def test_a_name_of_spark_is_one_finding_not_also_a_missing_key(complaints):
+    text = "sources: {a: {kafka: {bootstrap.servers: x, topics: t}}}\n" + SINK
+
+    assert len(complaints(text)) == 1
+
+
+def test_the_names_that_are_offered_exist():
+    connectors = {name for made in (*SOURCES.values(), *SINKS.values()) for name in known(made)}
+    settings = {name for made in (sources._Settings, sources._Watermark, sinks._Settings) for name in known(made)}
+
+    assert {name for name, _ in _NAMES.values()} - connectors - settings == set()
