@@ -92,6 +92,8 @@ def _more(pipeline: Pipeline, text: str, reads: tuple[str, ...]) -> Iterator[str
             yield f"SELECT:{first.line}: {first.name!r} can open a file; take it out"
     for name in _functions(text):
         yield f"SELECT: it reads {name!r}, a function that makes rows; read {listed(pipeline.streams)}"
+    if not reads:
+        yield f"SELECT: it reads neither a source nor a step; read {listed(pipeline.streams)}"
     for name in reads:
         if name.isidentifier() and name not in pipeline.streams:
             fix = did_you_mean(name, pipeline.streams)
