@@ -20,11 +20,11 @@ from benchmarks import feed, restart, targets
 from benchmarks.lookup import scan_against_lookup
 from penstock import jars
 from penstock.connectors.kafka import create_topics
-from penstock.engine.archive import archive_file, make_archive
 from penstock.feeds import FEEDS
 from penstock.feeds.kafka import send
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
+from penstock.spark.archive import archive_file, make_archive
 
 HERE = Path(__file__).parent
 RECORDS = int(os.environ.get("BENCH_RECORDS", "1000000"))

@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.engine import look as _engine
-from penstock.engine.look import Limits, Looked, Shown
-from penstock.engine.values import plain_value
 from penstock.errors import CallError
 from penstock.pipeline import Pipeline
+from penstock.preview import query as _engine
+from penstock.preview.query import Limits, Looked, Shown
+from penstock.preview.values import plain_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -109,9 +109,9 @@ def test_pictures_are_drawings():
     import timeline
 
     from penstock.load import load
-    from penstock.watch.graph import card
+    from penstock.storage.manifest import manifest
 
-    ads = graph.drawn_graph(card(load(ROOT / "examples" / "ads" / "ads.yaml"))["nodes"])
+    ads = graph.drawn_graph(manifest(load(ROOT / "examples" / "ads" / "ads.yaml"))["nodes"])
     times = timeline.drawn_timeline("15 minutes", "30 minutes", [["10:05"], ["10:40"], ["09:01"]])
 
     assert len(ElementTree.fromstring(ads).findall("rect")) == 10

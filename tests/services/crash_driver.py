@@ -16,9 +16,9 @@ from pathlib import Path
 
 from penstock import jars
 from penstock.engine import prepare, session, start, wait
-from penstock.engine.ledger import Ledger
 from penstock.load import load
 from penstock.options import SinkOptions
+from penstock.storage.ledger import Ledger
 
 
 def die() -> None:

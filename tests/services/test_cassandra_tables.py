@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connectors.cassandra import CassandraSource
-from penstock.engine.static import StaticTable
+from penstock.engine.static_tables import StaticTable
 from penstock.model import Location, Source
 from penstock.options import Lookup
 

@@ -15,7 +15,7 @@ from tests.unit.watch.reports import event, write_log
 
 from penstock.load import load
 from penstock.page import served
-from penstock.watch.graph import CARD, card
+from penstock.storage.manifest import MANIFEST, manifest
 
 PIPELINE = """
 name: trades
@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory):
     file.chmod(0o600)
     storage = folder / "storage"
     write_log(storage, "trades", [event("started", "09:59:00", sinks=["out"])])
-    (storage / "trades" / CARD).write_text(json.dumps(card(load(file))))
+    (storage / "trades" / MANIFEST).write_text(json.dumps(manifest(load(file))))
     with served(str(storage)) as page:
         ours = Site(int(page.address.rsplit(":", 1)[1]), page.token, Path(storage))
         # The page reads the storage when it is first asked what there is.

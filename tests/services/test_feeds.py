@@ -19,9 +19,9 @@ from tests.unit.feeds.streams import ids, refuses, sends, serving, tweet
 from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds import FEEDS
 from penstock.feeds.kafka import KafkaTarget
+from penstock.feeds.loop import Feeding
 from penstock.feeds.pace import Live
 from penstock.feeds.record import Record
-from penstock.feeds.sending import Feeding
 
 
 def told(message: Message) -> tuple:

@@ -11,7 +11,7 @@ import pytest
 from tests.services.postgres import PASSWORD
 
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.engine.fan_out import FanOut, part
+from penstock.engine.targets import FanOut, part
 from penstock.errors import PenstockError, UnreachableError
 from penstock.options import Batch
 from penstock.testing.connectors import SinkSuite, batch
@@ -87,7 +87,7 @@ def test_text_becomes_what_the_column_is_and_defaults_are_kept(spark, postgres):
 
 def test_a_view_of_other_readers_is_never_half_a_batch(spark, postgres, monkeypatch):
     """While the batch is moved, another connection sees all that was there before and nothing else."""
-    from penstock.connectors.jdbc_tables import Target
+    from penstock.connectors.jdbc._tables import Target
 
     sink = sink_of(postgres, create=True, isolation="repeatable read")
     schema = spark.createDataFrame([], "id int").schema

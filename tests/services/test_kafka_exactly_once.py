@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from penstock.connectors import kafka_transactions
-from penstock.connectors.kafka_transactions import Sending, send
-from penstock.engine.fan_out import FanOut
+from penstock.connectors.kafka import _transactions as kafka_transactions
+from penstock.connectors.kafka._transactions import Sending, send
+from penstock.engine.targets import FanOut
 from penstock.errors import LoadError, PenstockError
 from penstock.load import load
 

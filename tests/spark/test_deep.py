@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from penstock.checks import check
-from penstock.engine.deep import check_in
+from penstock.engine.deep_check import check_in
 from penstock.load import load
 
 SOURCES = """

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.connectors.delta import DeltaSink, DeltaSource
-from penstock.engine.fan_out import FanOut
+from penstock.engine.targets import FanOut
 from penstock.errors import BuildError, PenstockError
 from penstock.testing.connectors import SinkSuite, batch
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from penstock.checks import check
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.connectors.jdbc_connection import Name
-from penstock.connectors.jdbc_tables import Target
+from penstock.connectors.jdbc._connection import Name
+from penstock.connectors.jdbc._tables import Target
 from penstock.errors import BuildError, PenstockError, RunError, UnreachableError
 from penstock.load import load
 from penstock.testing.connectors import SinkSuite, batch

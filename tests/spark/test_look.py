@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.conftest import Project
 
-from penstock.engine.look import Limits, look, looking
-from penstock.engine.looking import Asked, messages, resolve
 from penstock.errors import CallError, RunError
+from penstock.preview.query import Limits, look, looking
+from penstock.preview.request import Asked, messages, resolve
 
 TEXT = """
 name: words

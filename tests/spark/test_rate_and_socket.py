@@ -12,8 +12,8 @@ from time import monotonic
 import pytest
 
 from penstock.feeds import FEEDS
+from penstock.feeds.loop import Feeding
 from penstock.feeds.pace import Steady
-from penstock.feeds.sending import Feeding
 from penstock.feeds.socket import SocketTarget
 from penstock.services.kafka import free_port
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine import start
-from penstock.engine.fan_out import FanOut, part
+from penstock.engine.targets import FanOut, part
 from penstock.errors import PenstockError
 
 PIPELINE = """

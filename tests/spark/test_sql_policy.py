@@ -10,9 +10,9 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 from tests.spellings import KNOWN_ATTACKS, forbidden
 
-from penstock.engine.sql_policy import TABLE_FUNCTIONS, functions, refusals
 from penstock.errors import LoadError
 from penstock.load import load
+from penstock.preview.sql_policy import TABLE_FUNCTIONS, functions, refusals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STREAMS = ("trades", "users")

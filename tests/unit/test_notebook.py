@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.look import Looked, Shown
 from penstock.errors import CallError
 from penstock.notebook import View, _told
+from penstock.preview.query import Looked, Shown
 
 COLUMNS = [("body", "string"), ("enqueuedTime", "timestamp"), ("n", "int")]
 

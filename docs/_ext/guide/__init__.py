@@ -44,9 +44,9 @@ class Graph(SphinxDirective):
             else:
                 self.env.note_dependency(str(path))
             from penstock.load import load
-            from penstock.watch.graph import card
+            from penstock.storage.manifest import manifest
 
-            picture = drawn_graph(card(load(path, {**os.environ, **VARIABLES}))["nodes"])
+            picture = drawn_graph(manifest(load(path, {**os.environ, **VARIABLES}))["nodes"])
         return [nodes.raw("", picture, format="html")]
 
 

@@ -135,11 +135,11 @@ def metrics() -> str:
 
 def file() -> str:
     """Every key of the file."""
-    from penstock.load import sinks, sources
+    from penstock.load import nodes as sinks
+    from penstock.load import nodes as sources
     from penstock.load.document import KEYS
-    from penstock.load.restart import _Restart
-    from penstock.load.watching import _Webhook
-    from penstock.testing.shape import KEYS as TEST_KEYS
+    from penstock.load.settings import _Restart, _Webhook
+    from penstock.testing.parse import KEYS as TEST_KEYS
 
     return "\n".join(
         [

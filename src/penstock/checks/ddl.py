@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 _WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[<>(),:]|\S")
 _NUMBERS = "boolean tinyint byte smallint short int integer bigint long float real double decimal dec numeric"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from penstock.checks.texts import in_text, sql_steps
 from penstock.model import Finding, Pipeline
 from penstock.sql import Token, parse
-from penstock.words import nearest
+from penstock.text import nearest
 
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _STATEMENTS = ("DELETE", "EXECUTE", "SET")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.checks.texts import in_text, is_plain, line_of, sql_text
 from penstock.model import Finding, Location, Pipeline
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 _MOST_SUGGESTIONS = 100
 

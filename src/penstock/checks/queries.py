@@ -13,7 +13,7 @@ from penstock.checks.aggregates import (
 )
 from penstock.checks.texts import sql_text
 from penstock.model import Finding, Pipeline
-from penstock.words import listed
+from penstock.text import listed
 
 
 def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.checks.ddl import Column, DdlError, columns
 from penstock.model import Finding, Pipeline, Source
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 _TIMES = ("timestamp", "timestamp_ltz", "struct")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock.checks.aggregates import sources_of, steps_of, surely_groups
 from penstock.model import Finding, Pipeline, Sink
 from penstock.options import MICRO_BATCHES, seconds
-from penstock.words import listed
+from penstock.text import listed
 
 _LEAST_SECONDS = 5
 _LEAST_SETTING = "spark.sql.streaming.realTimeMode.minBatchDuration"

@@ -13,11 +13,11 @@ from typing import TextIO
 
 import click
 
-from penstock.cli._talk import Lines
+from penstock.cli._stderr import Lines
 from penstock.errors import CheckError, LoadError, PenstockError
 from penstock.model import Finding
 from penstock.redaction import guard, redact
-from penstock.words import Waiting
+from penstock.text import Waiting
 
 VERBS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
 

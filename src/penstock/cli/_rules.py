@@ -50,7 +50,7 @@ def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
         return None, [finding for finding in error.findings if isinstance(finding, Finding)]
     found = check(pipeline)
     if pipeline.tests:
-        from penstock.testing.shape import trials
+        from penstock.testing.parse import trials
 
         found = sorted([*found, *trials(pipeline)[1]], key=lambda finding: finding.at)
     return pipeline, found

@@ -9,14 +9,14 @@ from pathlib import Path
 from penstock.cli import say
 from penstock.connectors.eventhubs import EventHubsSink
 from penstock.connectors.kafka import KafkaSink, MissingTopicError, create_topics
-from penstock.connectors.kafka_security import Tls
+from penstock.connectors.kafka.security import Tls
 from penstock.errors import CallError, PenstockError
 from penstock.feeds.files import FilesTarget
 from penstock.feeds.kafka import KafkaTarget
-from penstock.feeds.sending import Target
+from penstock.feeds.loop import Target
 from penstock.feeds.socket import SocketTarget
 from penstock.options import Secret
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 WAIT_SECONDS = 30
 FORMS = "write kafka:TOPIC, eventhubs:HUB, files:DIR, socket:PORT, or FILE:NAME of a source or sink"

@@ -77,6 +77,6 @@ def _as_dict(finding: Finding) -> dict[str, object]:
 
 
 def _deep(pipeline: Pipeline) -> list[Finding]:
-    from penstock.engine.deep import check_with_spark
+    from penstock.engine.deep_check import check_with_spark
 
     return check_with_spark(pipeline)

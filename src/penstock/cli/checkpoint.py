@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from penstock.cli import say
-from penstock.cli._pipelines import storage_of
-from penstock.engine.storage import Storage
+from penstock.cli._find import storage_of
 from penstock.errors import CallError
-from penstock.records import durable, restore
-from penstock.records.verify import Ledgers, problems
-from penstock.supervise.lease import Taking
+from penstock.storage import files, restore
+from penstock.storage.layout import Storage
+from penstock.storage.lease import Taking
+from penstock.storage.verify import Ledgers, problems
 
 
 @click.group("checkpoint", short_help="Verify, show, back up or restore a pipeline's checkpoints.")
@@ -116,7 +116,7 @@ def _alone(storage: Storage) -> Iterator[None]:
 
 def _sinks(storage: Storage) -> list[Ledgers]:
     """Every sink that has a checkpoint or records here; the last record knows where its target's log is."""
-    names = {*durable.names(f"{storage.url}/ledger"), *durable.names(f"{storage.url}/checkpoints")}
+    names = {*files.names(f"{storage.url}/ledger"), *files.names(f"{storage.url}/checkpoints")}
     found = []
     for name in sorted(each for each in names if not each.endswith(".json") and not each.startswith(".")):
         sink = Ledgers(name, storage.url)

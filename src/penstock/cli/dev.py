@@ -16,7 +16,7 @@ from penstock.connectors.kafka import create_topics
 from penstock.errors import CallError
 from penstock.services import SERVICES, KafkaBroker, Service, Status
 from penstock.services.kafka_listeners import LISTENERS, SASL, TLS, Listener, Secured
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 
 @click.group("dev")

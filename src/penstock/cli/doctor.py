@@ -16,12 +16,12 @@ import click
 
 from penstock import jars, services
 from penstock.cli import say
-from penstock.engine.archive import archive_file
 from penstock.errors import PenstockError
 from penstock.java import java, java_version
 from penstock.load import load
 from penstock.options import SinkOptions, SourceOptions
 from penstock.redaction import redact, redacted
+from penstock.spark.archive import archive_file
 
 
 @dataclass(frozen=True)

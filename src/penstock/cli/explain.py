@@ -9,7 +9,7 @@ import click
 from penstock.cli import said
 from penstock.cli._rules import example, rules
 from penstock.errors import CallError
-from penstock.words import nearest
+from penstock.text import nearest
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

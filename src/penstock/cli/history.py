@@ -7,8 +7,8 @@ from collections import deque
 
 import click
 
-from penstock.cli._pipelines import storage_of
-from penstock.watch.following import Following
+from penstock.cli._find import storage_of
+from penstock.events import Following
 from penstock.watch.history import story
 
 

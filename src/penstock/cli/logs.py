@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli._places import place
-from penstock.engine.storage import Storage
+from penstock.cli._find import place
 from penstock.errors import CallError
 from penstock.redaction import redact
+from penstock.storage.layout import Storage
 from penstock.watch.status import plain
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from penstock.cli import say
-from penstock.cli._pipelines import has_pipeline
-from penstock.cli._places import Place, place
+from penstock.cli._find import Place, has_pipeline, place
 
 
 @click.command(short_help="Serve the live page: overview, charts, events, Explore.")

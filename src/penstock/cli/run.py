@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.cli import said
-from penstock.cli._talk import Talk
-from penstock.engine.local_dir import remove_leftovers
-from penstock.supervise.child import Child
-from penstock.supervise.orders import Orders
+from penstock.cli._stderr import Talk
+from penstock.model import Pipeline
+from penstock.spark.local_dir import remove_leftovers
+from penstock.supervise.process import Child
+from penstock.supervise.protocol import Orders
+from penstock.text import Waiting
+from penstock.watch.snapshot import snapshot
+from penstock.watch.terminal import Total, line, summary, table
 
 if TYPE_CHECKING:
-    from penstock.engine.storage import Storage
+    from rich.live import Live
+
+    from penstock.events import EventLog
     from penstock.model import Pipeline
-    from penstock.supervise.lease import Lease
-    from penstock.supervise.loop import End, State
-    from penstock.watch.events import EventLog
+    from penstock.storage.layout import Storage
+    from penstock.storage.lease import Lease
+    from penstock.supervise.supervisor import End, State
 
 
 @click.command(short_help="Run a pipeline until it is stopped.")
@@ -128,11 +134,11 @@ class _Doors:
 
 def _supervise(orders: Orders, first: Child, talk: Talk, doors: _Doors) -> End:
     pipeline = checked(orders.file, orders.master, talk.say)
-    from penstock.cli._screen import screen
-    from penstock.engine.storage import Storage
-    from penstock.supervise.lease import Taking
-    from penstock.supervise.loop import State, Supervisor
-    from penstock.watch.events import EventLog
+    from penstock.cli.run import screen
+    from penstock.events import EventLog
+    from penstock.storage.layout import Storage
+    from penstock.storage.lease import Taking
+    from penstock.supervise.supervisor import State, Supervisor
 
     storage = Storage.of(pipeline)
     storage.refuse_if_shared(pipeline.places.get(("storage",), pipeline.at))
@@ -197,3 +203,60 @@ def _obey_signals(ask: Callable[[str], None]) -> None:
         signal.signal(number, lambda number, _: ask(signal.Signals(number).name))
     # The terminal is gone, the pipeline stays: whoever wants it to end says so.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+@dataclass
+class Screen:
+    """Takes the driver's reports."""
+
+    totals: dict[str, Total]
+    talk: Talk
+    live: Live | None = None
+    began: bool = False
+    """Whether its queries were ever started."""
+
+    def report(self, report: dict[str, Any]) -> None:
+        """Show what matters of a report."""
+        if report["what"] == "said":
+            self._wait("")
+            self.talk.say(report["text"])
+        elif report["what"] == "waiting":
+            self._wait(report["text"])
+        elif report["what"] == "started":
+            self.began = True
+        elif report["what"] == "batch":
+            self._batch(report["progress"])
+
+    def say_totals(self) -> None:
+        """A line for each query at the end; nothing of a run that never began."""
+        for total in self.totals.values() if self.began else ():
+            self.talk.say(summary(total))
+
+    def _wait(self, text: str) -> None:
+        if self.live is not None:
+            self.live.update(table(self.totals.values(), text))
+        elif text:
+            self.talk.say(Waiting(text))
+
+    def _batch(self, progress: dict[str, Any]) -> None:
+        seen = snapshot(progress)
+        self.totals[seen.query] = self.totals.get(seen.query, Total(seen.query)).and_then(seen)
+        if self.live is not None:
+            self.live.update(table(self.totals.values()))
+        elif seen.rows_in:
+            self.talk.say(line(seen))
+
+
+@contextmanager
+def screen(pipeline: Pipeline, talk: Talk) -> Iterator[Screen]:
+    """A screen for one run."""
+    totals = {sink.name: Total(sink.name) for sink in pipeline.sinks}
+    printing = any(connector.kind == "console" for connector in pipeline.connectors)
+    if printing or not sys.stderr.isatty():
+        yield Screen(totals, talk)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(table(totals.values()), console=Console(stderr=True), refresh_per_second=4) as live:
+        yield Screen(totals, talk, live)

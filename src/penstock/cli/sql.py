@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli import _look
-from penstock.engine.looking import Asked
+from penstock.cli import _preview as _look
+from penstock.preview.request import Asked
 
 
 @click.command(short_help="Ask live streams with a SELECT.")

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from penstock.cli._places import place
+from penstock.cli._find import place
 
 
 @click.command(short_help="Say how pipelines are doing: state, rates, lag, errors.")

@@ -9,9 +9,9 @@ import time
 import click
 
 from penstock.cli import say
-from penstock.cli._pipelines import storage_of
+from penstock.cli._find import storage_of
 from penstock.errors import PenstockError
-from penstock.supervise import lease
+from penstock.storage import lease
 
 _LOOK_SECONDS = 0.1
 _MARGIN_SECONDS = 30.0

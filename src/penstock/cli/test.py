@@ -15,16 +15,16 @@ import click
 
 from penstock.cli import said, say
 from penstock.errors import CallError
+from penstock.testing.file_watcher import watch as watch_files
 from penstock.testing.suites import Suite, discover
-from penstock.testing.watching import watch as watch_files
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.model import Pipeline
     from penstock.testing.difference import Line
-    from penstock.testing.outcome import Outcome
+    from penstock.testing.result import Outcome
 
 _COLOURS = {"missing": "red", "unexpected": "green", "different": "yellow", "order": "yellow", "says": None}
 _POLL_SECONDS = 0.2
@@ -117,7 +117,7 @@ def run_suites(suites: Iterable[Suite], spark: SparkSession, show: Callable[[str
 def _outcomes(suite: Suite, pipeline: Pipeline, spark: SparkSession) -> Iterator[Outcome]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from penstock.testing.outcome import run
+    from penstock.testing.result import run
 
     # A small batch is mostly waiting for one thread of Spark: three at once take half the time on two cores.
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -183,8 +183,8 @@ def _record(suites: Sequence[Suite], sink: str) -> None:
     names = [each.name for each in pipeline.sinks]
     if sink not in names:
         raise CallError(f"{pipeline.name} has no sink {sink!r}; {did_you_mean(sink, names)}")
-    from penstock.testing.outcome import run
     from penstock.testing.recorded import recorded
+    from penstock.testing.result import run
     from penstock.testing.spark import quick_session
 
     say("starting Spark")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from penstock.connectors.fitting import require_columns
+from penstock.connectors._table_schema import require_columns
 from penstock.errors import BuildError, UnreachableError
 from penstock.options import Batch, Duration, Names, SinkOptions, SourceOptions
 

@@ -7,8 +7,8 @@ import signal
 import socket
 import sys
 
-from penstock.driver.ears import Ears
-from penstock.supervise.orders import Line, Orders
+from penstock.driver.channel import Ears
+from penstock.supervise.protocol import Line, Orders
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: ears.ask_to_drain("SIGTERM"))
     import pyspark.sql  # noqa: F401  the supervisor checks the file and takes the lease meanwhile
 
-    from penstock.driver.run import run
+    from penstock.driver.driver import run
 
     go = ears.wait_for_go()
     sys.exit(run(orders, go, ears) if go is not None else 0)

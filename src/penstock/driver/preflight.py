@@ -9,14 +9,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from penstock.driver.recorder import adopt, ledgers, value
-from penstock.engine.storage import Storage
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source
 from penstock.options import Gap
-from penstock.records import durable
-from penstock.records.anew import begin_anew
-from penstock.records.reposition import move
-from penstock.records.verify import Ledgers, problems
+from penstock.storage import files
+from penstock.storage.layout import Storage
+from penstock.storage.reset import begin_anew
+from penstock.storage.verify import Ledgers, problems
 from penstock.watch.snapshot import rows_by_source
 
 Tell = Callable[..., None]
@@ -79,8 +78,8 @@ class Preflight:
                 raise RunError(f"{source.at}: source {source.name!r}: {says}; begin anew with --new-checkpoint")
             self._tell_gaps(sink, source, gaps)
             if not under_way:
-                move(known.checkpoint, last, line, moved)
-                durable.remove(f"{known.journal.url}/{last}.json")
+                known.checkpoint.rewrite_offsets(last, line, moved)
+                files.remove(f"{known.journal.url}/{last}.json")
                 adopt(known)
 
     def _asked(self, source: Source, positions: Any) -> tuple[Any, list[Gap]]:
@@ -100,14 +99,14 @@ class Preflight:
         return next(sink for sink in self.pipeline.sinks if sink.name == name)
 
     def _remembered(self, source: Source) -> dict[str, str]:
-        found: dict[str, str] = json.loads(durable.read(self._file(source)) or b"{}")
+        found: dict[str, str] = json.loads(files.read(self._file(source)) or b"{}")
         return found
 
     def _remember(self, source: Source) -> None:
         """What the outside system calls it now."""
         ids = source.connector.identity()
         if ids and ids != self._remembered(source):
-            durable.replace(self._file(source), json.dumps(ids))
+            files.replace(self._file(source), json.dumps(ids))
 
     def _file(self, source: Source) -> str:
         return f"{self.storage.url}/sources/{source.name}.json"

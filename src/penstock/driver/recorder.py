@@ -8,12 +8,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.storage import Storage
 from penstock.model import Pipeline, Sink
-from penstock.records import durable
-from penstock.records.checkpoint import Checkpoint, digest, texts
-from penstock.records.journal import Record
-from penstock.records.verify import Ledgers
+from penstock.storage import files
+from penstock.storage.checkpoint import Checkpoint, digest, texts
+from penstock.storage.journal import Record
+from penstock.storage.layout import Storage
+from penstock.storage.verify import Ledgers
 from penstock.watch.snapshot import snapshot
 
 
@@ -63,7 +63,7 @@ def _record(
     log = {
         name: content
         for name in (str(batch), f"{batch}.compact")
-        if known.log_url and (content := durable.read(f"{known.log_url}/{name}")) is not None
+        if known.log_url and (content := files.read(f"{known.log_url}/{name}")) is not None
     }
     return Record(
         batch=batch,
@@ -84,12 +84,12 @@ def _record(
 
 def _sync(checkpoint: Checkpoint, names: Mapping[str, bytes]) -> None:
     """Spark renames its files into place and never syncs them: a power cut would leave them empty."""
-    if not durable.is_local(checkpoint.url):
+    if not files.is_local(checkpoint.url):
         return
     for name in names:
-        durable.sync_file(Path(checkpoint.url, name))
+        files.sync_file(Path(checkpoint.url, name))
     for folder in {str(Path(checkpoint.url, name).parent) for name in names}:
-        durable.sync_folder(Path(folder))
+        files.sync_folder(Path(folder))
 
 
 def _log_url(sink: Sink) -> str:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from penstock.engine.build import build
 from penstock.engine.prepare import prepare
 from penstock.engine.run import start, stop, wait
-from penstock.engine.spark import session
+from penstock.spark.session import session
 
 __all__ = ["build", "prepare", "session", "start", "stop", "wait"]

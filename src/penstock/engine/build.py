@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.decode import decoded
-from penstock.engine.reasons import condition, position, sentence
 from penstock.errors import BuildError, CallError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step, Watermark
 from penstock.options import SourceOptions
-from penstock.supervise.causes import may_pass
-from penstock.words import did_you_mean
+from penstock.spark.errors import condition, may_pass, position, sentence
+from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.fan_out import Tell
-from penstock.engine.reasons import sentence
+from penstock.engine.targets import Tell
 from penstock.errors import BuildError, PenstockError
+from penstock.imports import named
 from penstock.model import Pipeline
-from penstock.named import named
-from penstock.watch.graph import card, named_sources
+from penstock.spark.errors import sentence
+from penstock.storage.manifest import manifest, named_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ class _Groups:
         commits = {name: commit for name, commit in asked.items() if commit is not None}
         if not commits:
             return None
-        made = cls(card(pipeline)["nodes"], commits, {sink.name for sink in pipeline.sinks}, tell)
+        made = cls(manifest(pipeline)["nodes"], commits, {sink.name for sink in pipeline.sinks}, tell)
         threading.Thread(target=made._work, name="groups", daemon=True).start()
         return made
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.drain import drain
-from penstock.engine.fan_out import Tell
 from penstock.engine.listeners import attach
 from penstock.engine.run import Built, failure, stop
-from penstock.engine.static import keep_fresh, static_tables
+from penstock.engine.static_tables import keep_fresh, static_tables
+from penstock.engine.targets import Tell
 from penstock.errors import RunError
 
 if TYPE_CHECKING:

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.build import Read, build, from_connector, refused
-from penstock.engine.counting import add_counts
-from penstock.engine.fan_out import FanOut, Guard, Tell, part, unguarded
-from penstock.engine.ledger import Ledger
 from penstock.engine.listeners import attach
-from penstock.engine.reasons import condition, sentence
-from penstock.engine.static import keep_fresh, static_tables
-from penstock.engine.storage import Storage
+from penstock.engine.row_counts import add_counts
+from penstock.engine.static_tables import keep_fresh, static_tables
+from penstock.engine.targets import FanOut, Guard, Tell, part, unguarded
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source, Trigger
-from penstock.supervise.causes import can_help
+from penstock.spark.errors import can_help, condition, sentence
+from penstock.storage.layout import Storage
+from penstock.storage.ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from penstock.feeds.ads import ads, clicks, impressions
-from penstock.feeds.clickstream import clickstream
-from penstock.feeds.invoices import invoices
-from penstock.feeds.logins import logins
-from penstock.feeds.making import Shape
+from penstock.feeds.generators import (
+    Shape,
+    ads,
+    clicks,
+    clickstream,
+    impressions,
+    invoices,
+    lines,
+    logins,
+    sensors,
+    trades,
+    tweets,
+    weblogs,
+)
 from penstock.feeds.record import Record
-from penstock.feeds.sensors import sensors
-from penstock.feeds.texts import lines, tweets
-from penstock.feeds.trades import trades
-from penstock.feeds.weblogs import weblogs
 
 
 class Feed(Protocol):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from penstock.feeds.making import Chance
+from penstock.feeds.generators import Chance
 from penstock.feeds.record import Record
 
 _LATER = 100

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CallError, PenstockError, UnreachableError
+from penstock.feeds.loop import Feeding
 from penstock.feeds.pace import Steady, Unhurried
 from penstock.feeds.record import Record
-from penstock.feeds.sending import Feeding
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

@@ -16,7 +16,7 @@ from typing import Any
 from penstock.errors import CallError
 from penstock.feeds import recording, rows
 from penstock.feeds.record import Record
-from penstock.words import did_you_mean, listed, shown
+from penstock.text import did_you_mean, listed, shown
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _LITERALS = {"": None, "true": True, "false": False}

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from penstock.errors import CallError, PenstockError, UnreachableError
+from penstock.feeds.loop import Clock
 from penstock.feeds.record import Record
 from penstock.feeds.recording import Heading, first_line, line
-from penstock.feeds.sending import Clock
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

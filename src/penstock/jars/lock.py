@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import CallError, JarError
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 
 @dataclass(frozen=True)

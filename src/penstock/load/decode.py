@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 from penstock.load.reading import Reading, as_text
 from penstock.model import Decode, Keys
 from penstock.options import Secret
-from penstock.words import did_you_mean, listed, nearest, shown
+from penstock.text import did_you_mean, listed, nearest, shown
 
 FORMATS = ("json", "csv", "avro")
 MOST_BYTES = 1_000_000

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import LoadError
+from penstock.load.nodes import read_sink, read_source, read_step
 from penstock.load.reading import Document, Reading, in_file_order
-from penstock.load.restart import read_restart
 from penstock.load.secrets import check_secrets
 from penstock.load.sections import check_names_differ, read_section
-from penstock.load.settings import read_name, read_spark, read_state_limit, read_storage, read_tests, read_watermarks
-from penstock.load.sinks import read_sink
-from penstock.load.sources import read_source
+from penstock.load.settings import (
+    read_history,
+    read_listeners,
+    read_name,
+    read_restart,
+    read_spark,
+    read_state_limit,
+    read_storage,
+    read_tests,
+    read_watermarks,
+    read_webhooks,
+)
 from penstock.load.spark_words import suggest_key
-from penstock.load.steps import read_step
-from penstock.load.watching import read_history, read_listeners, read_webhooks
 from penstock.model import Finding, Pipeline
 
 __all__ = ["Document", "to_pipeline"]

@@ -11,7 +11,7 @@ from penstock.errors import LoadError
 from penstock.load.reading import Document
 from penstock.load.yaml_file import MOST_BYTES, read_yaml
 from penstock.model import Finding, Location
-from penstock.words import listed, nearest
+from penstock.text import listed, nearest
 
 _YAML = (".yaml", ".yml")
 _PIPELINE_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:sources|sinks)[\"']?\s*:", re.MULTILINE)

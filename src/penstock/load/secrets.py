@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.load.reading import Document, Reading
-from penstock.words import did_you_mean, shown
+from penstock.text import did_you_mean, shown
 
 _WRITE = "write 'secrets: {python: \"module:function\"}'"
 _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")

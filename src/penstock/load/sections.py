@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from penstock.load.reading import Reading
 from penstock.load.spark_words import suggest_key
 from penstock.model import Keys
-from penstock.words import listed, nearest, shown
+from penstock.text import listed, nearest, shown
 
 _Made = TypeVar("_Made")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

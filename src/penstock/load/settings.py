@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
 
 from penstock.load.reading import Reading, as_text
-from penstock.model import Keys, Location
-from penstock.options import Secret
-from penstock.words import shown
+from penstock.load.validate import read_options
+from penstock.model import Keys, Location, Restart, Webhook
+from penstock.options import Duration, Names, Options, Secret, seconds
+from penstock.text import shown
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET = re.compile(r"password|secret|token|credential|account\.key", re.IGNORECASE)
@@ -117,3 +120,105 @@ def _case(reading: Reading, raw: Any, keys: Keys) -> Case | None:
     case = Case(raw)
     case.at = reading.document.place(keys)
     return case
+
+
+class _Restart(Options):
+    limit: int = Field(default=5, ge=0, description="How many restarts in `within` are allowed.")
+    within: Duration = Field(default="10 minutes", description="The time that `limit` is about.")
+    backoff: Duration = Field(default="1 second", description="The wait before the first restart; it doubles.")
+    most: Duration = Field(default="1 minute", description="The longest wait.")
+    jitter: float = Field(default=0.2, ge=0, le=1, description="The part of a wait that is left to chance.")
+    healthy_after: Duration = Field(default="5 minutes", description="A run of this length forgets what was before.")
+    stalled_after: Duration = Field(default="10 minutes", description="A batch may take at least this long.")
+    stalled_times: float = Field(default=10.0, ge=1, description="And this many times as long as is usual.")
+
+
+def read_restart(reading: Reading) -> Restart:
+    """The policy in the file, or the usual one."""
+    raw = reading.document.values.get("restart")
+    if raw is None:
+        return Restart()
+    if not isinstance(raw, Mapping):
+        says = f"'restart' is {shown(raw)}, expected a mapping"
+        reading.found("wrong-type", ("restart",), says, "write 'restart: {limit: 5, within: 10 minutes}'")
+        return Restart()
+    given = read_options(reading, _Restart, dict(raw), ("restart",), "'restart'")
+    if given is None:
+        return Restart()
+    return Restart(
+        limit=given.limit,
+        within_seconds=seconds(given.within),
+        backoff_seconds=seconds(given.backoff),
+        most_seconds=seconds(given.most),
+        jitter=given.jitter,
+        healthy_seconds=seconds(given.healthy_after),
+        stalled_seconds=seconds(given.stalled_after),
+        stalled_times=given.stalled_times,
+    )
+
+
+_LISTENER = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_DEFAULT_SECONDS = 7 * 86_400.0
+
+
+class _History(Options):
+    history: Duration
+
+
+class _Webhook(Options):
+    url: str = Field(description="Where events are posted to.")
+    events: Names = Field(default=(), description="Which events; every failure and restart if left out.")
+    body: Literal["event", "slack", "rows"] = Field(default="event", description="What is posted.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_http(cls, url: str) -> str:
+        if not re.match(r"https?://[^\s/]+", url):
+            raise ValueError("a webhook begins with https:// or http://")
+        return url
+
+
+def read_history(reading: Reading) -> float:
+    """`history: 7 days` in seconds."""
+    given = reading.document.values.get("history")
+    if given is None:
+        return _DEFAULT_SECONDS
+    read = read_options(reading, _History, {"history": given}, (), "the pipeline")
+    return seconds(read.history) if read else _DEFAULT_SECONDS
+
+
+def read_listeners(reading: Reading) -> tuple[str, ...]:
+    """`listeners: ["module:Class"]`."""
+    found = []
+    for number, each in enumerate(_list(reading, "listeners", '["module:Class"]')):
+        if isinstance(each, str) and _LISTENER.fullmatch(each):
+            found.append(each)
+        else:
+            fix = "write 'module:Class', a StreamingQueryListener in a .py file beside this one"
+            reading.found("wrong-type", ("listeners", number), f"a listener is {shown(each)}", fix)
+    return tuple(found)
+
+
+def read_webhooks(reading: Reading) -> tuple[Webhook, ...]:
+    """`webhooks: [{url: ..., events: [...]}]`."""
+    made = []
+    for number, each in enumerate(_list(reading, "webhooks", "[{url: ...}]")):
+        keys: Keys = ("webhooks", number)
+        if not isinstance(each, Mapping):
+            says = f"a webhook is {shown(each)}, expected a mapping"
+            reading.found("wrong-type", keys, says, "write '- url: ...'")
+            continue
+        read = read_options(reading, _Webhook, dict(each), keys, "a webhook")
+        if read is not None:
+            made.append(Webhook(read.url, reading.document.place(keys), read.events, read.body))
+    return tuple(made)
+
+
+def _list(reading: Reading, key: str, example: str) -> list[Any]:
+    given = reading.document.values.get(key)
+    if given is None:
+        return []
+    if isinstance(given, list | tuple):
+        return list(given)
+    reading.found("wrong-type", (key,), f"'{key}' is {shown(given)}, expected a list", f"write '{key}: {example}'")
+    return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 _CONNECTOR, _SOURCE, _SINK = "an option of the connector", "a key of the source", "a key of the sink"
 _TRIGGER = ("trigger", _SINK)

@@ -11,7 +11,7 @@ from penstock.load.reading import Reading, Unset
 from penstock.load.spark_words import find_name, suggest_key
 from penstock.model import Keys
 from penstock.options import Options, Secret
-from penstock.words import did_you_mean, listed, nearest, shown
+from penstock.text import did_you_mean, listed, nearest, shown
 
 _Made = TypeVar("_Made", bound=Options)
 

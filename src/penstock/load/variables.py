@@ -24,7 +24,7 @@ from penstock.load.scalars import typed
 from penstock.load.secrets import NoSecretError, Provider
 from penstock.model import Keys
 from penstock.options import Secret
-from penstock.words import nearest
+from penstock.text import nearest
 
 MOST_BYTES = 65_536
 FOLDERS = "PENSTOCK_SECRET_FOLDERS"

@@ -12,9 +12,9 @@ import sys
 import threading
 from typing import Any, Literal
 
-from penstock.engine.look import Limits
-from penstock.engine.looking import Asked, messages, opened
 from penstock.errors import PenstockError
+from penstock.preview.query import Limits
+from penstock.preview.request import Asked, messages, opened
 from penstock.redaction import redacted
 
 # Behind the pipeline when both want the processor, but not starved by other work on the machine.

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.redaction import redacted
 from penstock.watch.board import Board
-from penstock.watch.fold import PipelineWatch
+from penstock.watch.reducer import PipelineWatch
 from penstock.watch.series import VALUES
 from penstock.watch.status import told
 from penstock.watch.views import PipelineView

@@ -21,6 +21,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from penstock.errors import ServiceError
+from penstock.processes import identity
 
 Progress = Callable[[str], None]
 """Called with what is being waited for."""
@@ -116,7 +117,7 @@ class Process:
             )
         _children[child.pid] = child
         since = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        self._write(_Record(child.pid, _identity(child.pid) or "", address, since))
+        self._write(_Record(child.pid, _identity(child.pid), address, since))
 
     def wait(self, answers: Callable[[], bool], most_seconds: float) -> None:
         """Return once it answers; an error with the log's last lines when it dies, or is quiet for too long."""
@@ -188,25 +189,6 @@ class Process:
         return "\n".join([*(f"  {line}" for line in last or ["(nothing)"]), *more])
 
 
-def _identity(pid: int) -> str | None:
-    """When a live process started, in its system's own words; a pid used again has another one."""
+def _identity(pid: int) -> str:
     child = _children.get(pid)
-    if child is not None and child.poll() is not None:
-        return None
-    if not Path("/proc/self/stat").exists():
-        return _identity_from_ps(pid)
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
-    # The program's name is in parentheses and may hold blanks: fields count from the last parenthesis.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else f"{boot}:{fields[19]}"
-
-
-def _identity_from_ps(pid: int) -> str | None:
-    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    state, _, started = asked.stdout.strip().partition(" ")
-    return started.strip() if started and not state.startswith("Z") else None
+    return "" if child is not None and child.poll() is not None else identity(pid)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from penstock.errors import BuildError
 from penstock.options import Duration, Lookup, SourceOptions, StepOptions, seconds
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

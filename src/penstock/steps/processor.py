@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from penstock.errors import BuildError
-from penstock.named import named
+from penstock.imports import named
 from penstock.options import Names, StepOptions
 
 if TYPE_CHECKING:

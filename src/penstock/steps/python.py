@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, model_validator
 
 from penstock.errors import BuildError
-from penstock.named import named
+from penstock.imports import named
 from penstock.options import Names, StepOptions
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from penstock.errors import BuildError
 from penstock.options import Names, StepOptions
-from penstock.words import did_you_mean
+from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

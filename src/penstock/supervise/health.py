@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from penstock.errors import CallError
-from penstock.supervise.loop import State
+from penstock.supervise.supervisor import State
 
 _TIMEOUT_SECONDS = 5.0
 _MAX_CONNECTIONS = 64

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.testing.bench import Bench
     from penstock.testing.difference import Difference, compare
-    from penstock.testing.outcome import Outcome, run
+    from penstock.testing.result import Outcome, run
     from penstock.testing.sink_run import ReplayError
     from penstock.testing.suites import Suite, discover
 

@@ -16,8 +16,8 @@ from penstock.connectors.files import CORRUPT, FileSource
 from penstock.errors import BuildError
 from penstock.model import Source
 from penstock.testing import columns
+from penstock.testing.case import Given
 from penstock.testing.encode import Encoder, csv_line, enveloped, json_text
-from penstock.testing.trial import Given
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

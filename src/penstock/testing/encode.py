@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.model import Decode, Source
 from penstock.testing import columns
-from penstock.testing.trial import Given
+from penstock.testing.case import Given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

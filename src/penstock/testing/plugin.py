@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from penstock.model import Pipeline
     from penstock.testing.bench import Bench, Freezable
-    from penstock.testing.outcome import Outcome
+    from penstock.testing.case import Trial
+    from penstock.testing.result import Outcome
     from penstock.testing.suites import Suite
-    from penstock.testing.trial import Trial
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -57,7 +57,7 @@ class PipelineItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run it in the session that all tests share."""
-        from penstock.testing.outcome import run
+        from penstock.testing.result import run
 
         assert self.suite.pipeline is not None
         outcome = run(self.trial, self.suite.pipeline, _shared(self.config).spark(self.suite.pipeline))

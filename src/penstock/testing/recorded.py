@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.load.scalars import typed
 from penstock.options import Secret
-from penstock.testing.outcome import Outcome
+from penstock.testing.result import Outcome
 from penstock.testing.values import shown
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

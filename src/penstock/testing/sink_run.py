@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.files import FileSource
 from penstock.engine import start, stop, wait
-from penstock.engine.storage import Storage
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, Sink, Source, Target, Trigger
 from penstock.options import SinkOptions
+from penstock.storage.layout import Storage
 from penstock.testing.carriers import Files, Memory, Table
+from penstock.testing.case import Given, Moment
 from penstock.testing.difference import compare
-from penstock.testing.trial import Given, Moment
 from penstock.testing.values import Row, plain
 from penstock.watch.snapshot import snapshot
 

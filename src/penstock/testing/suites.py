@@ -15,8 +15,8 @@ from penstock.load.reading import Document, Reading
 from penstock.load.settings import read_tests
 from penstock.load.variables import substitute
 from penstock.model import Finding, Location, Pipeline
-from penstock.testing.shape import trials
-from penstock.testing.trial import Trial
+from penstock.testing.case import Trial
+from penstock.testing.parse import trials
 
 _YAML = (".yaml", ".yml")
 _END = "_test"

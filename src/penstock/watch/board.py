@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.watch.fold import PipelineWatch
-from penstock.watch.following import Following, events_folder, first_day
-from penstock.watch.graph import CARD
+from penstock.events import Following, events_folder, first_day
+from penstock.processes import was_running_at
+from penstock.storage.manifest import MANIFEST
+from penstock.watch.reducer import PipelineWatch
 from penstock.watch.views import PipelineView
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -106,7 +107,7 @@ class Board:
         import fsspec
 
         try:
-            with fsspec.open(f"{self.storage.rstrip('/')}/{name}/{CARD}", "rb") as file:
+            with fsspec.open(f"{self.storage.rstrip('/')}/{name}/{MANIFEST}", "rb") as file:
                 found = json.load(file)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             # A run from before there were cards, or one that was killed while it wrote its card: views do without.
@@ -116,16 +117,7 @@ class Board:
 
 def is_alive(host: str, pid: int, at: float) -> bool:
     """Whether the process that wrote an event at this time still runs; of other machines we say yes."""
-    import psutil
-
-    if host != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(pid)
-        # Later than the event means that the number was given to another process.
-        return bool(process.create_time() <= at + 1 and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
+    return host != socket.gethostname() or was_running_at(pid, at)
 
 
 def _with_broken(view: PipelineView, broken: int) -> PipelineView:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.watch.events import EventLog
-from penstock.watch.following import first_day, forget_before
+from penstock.events import EventLog, first_day, forget_before
 from penstock.watch.state import OpenWindows, StateLimit
 
 

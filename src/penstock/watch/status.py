@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from penstock.watch.following import Event
+from penstock.events import Event
 from penstock.watch.terminal import moment
 from penstock.watch.views import PipelineView, QueryView
 

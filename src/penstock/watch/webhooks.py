@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.events import Event, Following
 from penstock.model import Webhook
 from penstock.redaction import redact, redacted
-from penstock.watch.following import Event, Following
 from penstock.watch.snapshot import snapshot
 from penstock.watch.status import told
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli._talk import Talk
+from penstock.cli._stderr import Talk
 from penstock.cli.run import _Doors
-from penstock.engine.storage import Storage
 from penstock.errors import CallError
 from penstock.load import load
-from penstock.supervise.loop import State
+from penstock.storage.layout import Storage
+from penstock.supervise.supervisor import State
 
 
 def test_a_busy_page_port_names_the_option_of_run(tmp_path: Path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from penstock.cli._screen import Screen
-from penstock.cli._talk import Talk
+from penstock.cli._stderr import Talk
+from penstock.cli.run import Screen
 from penstock.watch.terminal import Total
 
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
-from penstock.connectors.eventhubs_connection import of_string
-from penstock.connectors.eventhubs_start import Start, parse
+from penstock.connectors.eventhubs._connection import of_string
+from penstock.connectors.eventhubs._start import Start, parse
 from penstock.options import Secret
 
 NAMESPACE = "Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=demo;SharedAccessKey=abc+/1=="

@@ -17,7 +17,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from pydantic import ValidationError
 
 from penstock.connectors.kafka import KafkaSource
-from penstock.connectors.kafka_security import Sasl, Security, Tls
+from penstock.connectors.kafka.security import Sasl, Security, Tls
 from penstock.errors import CertificateError
 from penstock.jaas import quoted
 from penstock.services.certificates import LOOPBACK, Authority

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.connectors.kafka import KafkaSink, KafkaSource
-from penstock.connectors.kafka_settings import refuse_forbidden
+from penstock.connectors.kafka.settings import refuse_forbidden
 
 
 def refused(**options: str) -> str:

@@ -13,8 +13,7 @@ from tests.unit.feeds.streams import Server, ids, refuses, sends, serving, tweet
 
 from penstock.errors import CallError, RefusedError, UnreachableError
 from penstock.feeds.backoff import Backoff, retry_after
-from penstock.feeds.http import Resume, Stream
-from penstock.feeds.http_connection import address
+from penstock.feeds.http import Resume, Stream, address
 from penstock.feeds.record import NOTHING, Record
 from penstock.options import Secret
 

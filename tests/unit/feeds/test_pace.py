@@ -7,9 +7,9 @@ from tests.unit.feeds.clocks import Hand, Kept
 
 from penstock.feeds import FEEDS, Record
 from penstock.feeds.disorder import Disorder, Disturbed
+from penstock.feeds.loop import Feeding
 from penstock.feeds.pace import Burst, Live, OwnPace, Steady, Unhurried
 from penstock.feeds.record import NOTHING
-from penstock.feeds.sending import Feeding
 
 
 def at(*seconds: float) -> list[Record]:

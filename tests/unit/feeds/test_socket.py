@@ -8,8 +8,8 @@ import pytest
 
 from penstock.errors import CallError
 from penstock.feeds import FEEDS
+from penstock.feeds.loop import Feeding
 from penstock.feeds.pace import Unhurried
-from penstock.feeds.sending import Feeding
 from penstock.feeds.socket import SocketTarget
 from penstock.services.kafka import free_port
 

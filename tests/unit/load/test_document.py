@@ -8,7 +8,7 @@ from penstock.connectors import SINKS, SOURCES
 from penstock.errors import LoadError
 from penstock.load.document import Document, to_pipeline
 from penstock.model import Decode, Location, Trigger
-from penstock.words import listed
+from penstock.text import listed
 
 SINK = "sinks: {b: {from: a, console: }}\n"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.connectors import SINKS, SOURCES
-from penstock.load import sinks, sources
+from penstock.load import nodes as sinks
+from penstock.load import nodes as sources
 from penstock.load.spark_words import _NAMES
 from penstock.load.validate import known
 

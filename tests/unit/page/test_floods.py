@@ -20,7 +20,7 @@ HEALTH = """
 import sys
 from penstock.services.kafka import free_port
 from penstock.supervise import health
-from penstock.supervise.loop import State
+from penstock.supervise.supervisor import State
 health._TIMEOUT_SECONDS = 0.3
 port = free_port()
 with health.serving(State("p", ()), "127.0.0.1", port):

@@ -159,10 +159,5 @@ def test_the_second_of_two_calls_waits_for_the_first_and_says_so(process):
     assert said == ["waiting for another penstock that holds sleeper"]
 
 
-def test_without_proc_the_start_time_comes_from_ps():
-    assert mechanics._identity_from_ps(os.getpid()) == mechanics._identity_from_ps(os.getpid())
-    assert mechanics._identity_from_ps(os.getpid())
-
-
 def alive(pid: int) -> bool:
-    return mechanics._identity(pid) is not None
+    return bool(mechanics._identity(pid))

@@ -10,7 +10,7 @@ from tests.unit.page.requests import raw
 from penstock.errors import CallError
 from penstock.services.kafka import free_port
 from penstock.supervise.health import page, refuse_host, serving
-from penstock.supervise.loop import State
+from penstock.supervise.supervisor import State
 
 
 def test_a_declared_query_that_is_not_active_makes_it_not_ready():

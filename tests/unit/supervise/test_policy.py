@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from penstock.model import Restart
-from penstock.supervise.causes import can_help, may_pass
-from penstock.supervise.policy import Restarts
-from penstock.supervise.watchdog import Watchdog
+from penstock.spark.errors import can_help, may_pass
+from penstock.supervise.policy import Restarts, Watchdog
 
 STEADY = Restart(limit=4, within_seconds=100, backoff_seconds=1, most_seconds=5, jitter=0, healthy_seconds=50)
 

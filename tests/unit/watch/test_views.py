@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from tests.unit.watch.reports import CARD, event, progress, write_log
 
+from penstock.events import moment
+from penstock.storage.manifest import named_sources
 from penstock.watch.board import Board
-from penstock.watch.fold import PipelineWatch
-from penstock.watch.following import moment
-from penstock.watch.graph import named_sources
-from penstock.watch.lag import TimeBehind
 from penstock.watch.phases import phases
+from penstock.watch.reducer import PipelineWatch, TimeBehind
 from penstock.watch.series import Point, Series
 from penstock.watch.status import lines
 from penstock.watch.views import PipelineView, QueryView

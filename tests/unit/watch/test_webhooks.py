@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.unit.watch.reports import event, progress
 
+from penstock.events import EventLog
 from penstock.model import Location, Webhook
 from penstock.options import Secret
-from penstock.watch.events import EventLog
 from penstock.watch.webhooks import Sender, posting
 
 AT = Location("trades.yaml", 9)

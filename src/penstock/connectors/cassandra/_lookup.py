@@ -1,0 +1,97 @@
+"""A join that reads only the keys of the batch: what leaves Spark is keys, what comes back is their rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock import cql
+from penstock.connectors.cassandra._table import Access, Table, require_readable
+from penstock.errors import BuildError
+from penstock.options import Lookup
+from penstock.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_FOUND = "_penstock_found"
+
+
+def joined(rows: DataFrame, access: Access, table: Table, schema: str | None, lookup: Lookup) -> DataFrame:
+    """The rows with the columns that were asked for; a row without a match is left out or has nulls."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    declared = _columns(table, schema)
+    _require_key(rows, table, lookup)
+    wanted = _wanted(table, declared, lookup)
+    found = _reader(rows, access, table, wanted, lookup)
+    keys = F.struct(*(F.col(f"`{ours}`").alias(theirs) for ours, theirs in lookup.on.items()))
+    rows = rows.withColumn(_FOUND, found(keys))
+    own = [F.col(f"`{name}`") for name in rows.columns if name != _FOUND]
+    spread = F.inline if lookup.kind == "inner" else F.inline_outer
+    return rows.select(*own, spread(_FOUND))
+
+
+def _reader(rows: DataFrame, access: Access, table: Table, wanted: StructType, lookup: Lookup) -> Any:
+    """The function of a column of keys that gives the rows of each."""
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import ArrayType
+
+    from penstock.connectors.cassandra import _keys as cassandra_keys
+
+    keyspace, _, name = table.name.partition(".")
+    names = [lookup.columns.get(field.name, field.name) for field in wanted]
+    columns = ", ".join(cql.quoted(each) for each in names)
+    where = " AND ".join(f"{cql.quoted(theirs)} = ?" for theirs in lookup.on.values())
+    text = f"SELECT {columns} FROM {cql.quoted(keyspace)}.{cql.quoted(name)} WHERE {where}"  # noqa: S608
+    kinds = tuple(table.type(theirs).name for theirs in lookup.on.values())
+    statement = cassandra_keys.shipped(access, text, kinds, lookup.concurrency)
+    kind = ArrayType(wanted)
+    zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
+    arrow = to_arrow_type(kind, timezone=zone)
+    reading = cassandra_keys.Reading(statement, tuple(wanted.names), arrow, lookup.cache_seconds)
+    make: Any = arrow_udf
+    function = make(cassandra_keys.as_function(reading), returnType=kind)
+    # What the table says may differ each time: Spark must not ask twice, nor before the rows were filtered.
+    return function.asNondeterministic()
+
+
+def _columns(table: Table, schema: str | None) -> StructType:
+    from pyspark.sql.types import StructType
+
+    if schema is not None:
+        declared: Any = StructType.fromDDL(schema)
+        require_readable(table, declared)
+        return declared  # type: ignore[no-any-return]
+    made: Any = StructType.fromDDL(", ".join(f"`{name}` {table.type(name).spark}" for name in table.readable))
+    return made  # type: ignore[no-any-return]
+
+
+def _wanted(table: Table, declared: StructType, lookup: Lookup) -> StructType:
+    """What is added to the rows, under its new names."""
+    from pyspark.sql.types import StructField, StructType
+
+    columns = lookup.columns or {name: name for name in declared.names if name not in lookup.on.values()}
+    lost = [theirs for theirs in columns.values() if theirs not in declared.names]
+    if lost:
+        raise BuildError(
+            f"table {table.name} has no column {lost[0]!r} to add; {did_you_mean(lost[0], declared.names)}"
+        )
+    if not columns:
+        raise BuildError(f"table {table.name} has nothing to add beside its key; name 'columns'")
+    return StructType([StructField(ours, declared[theirs].dataType) for ours, theirs in columns.items()])
+
+
+def _require_key(rows: DataFrame, table: Table, lookup: Lookup) -> None:
+    theirs = list(lookup.on.values())
+    first = table.key[: max(len(theirs), len(table.partition_key))]
+    if set(theirs) != set(first):
+        key = ", ".join(table.key)
+        fix = f"use its partition key ({', '.join(table.partition_key)}), then more of the key from the left"
+        raise BuildError(f"'on' is {', '.join(theirs)}, and rows of {table.name} are found by ({key}); {fix}")
+    for ours, name in lookup.on.items():
+        kind = rows.schema[ours].dataType
+        if not table.type(name).takes(kind):
+            says = f"{ours!r} is {kind.simpleString()}, and {name!r} of {table.name} is {table.columns[name]}"
+            raise BuildError(f"{says}; write CAST({ours} AS {table.type(name).spark}) AS {ours}")

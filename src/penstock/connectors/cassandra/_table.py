@@ -1,0 +1,227 @@
+"""A table of Cassandra as it really is: found, made, and compared with the rows that are to be written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock import cql
+from penstock.connectors.cassandra._types import CqlType, cql_for
+from penstock.errors import BuildError, PenstockError, UnreachableError
+from penstock.text import Waiting, did_you_mean, listed, nearest
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where a cluster is, and who asks."""
+
+    hosts: str
+    user: str = ""
+    password: str = ""
+    consistency: str = "LOCAL_QUORUM"
+
+    @contextmanager
+    def session(
+        self,
+        wait_seconds: float = 10.0,
+        say: Callable[[str], None] = lambda _: None,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Any]:
+        """A session, closed at the end; waits for a node at most so long, or until `given_up`."""
+        cql.require_driver()
+        session = self._reach(wait_seconds, say, given_up)
+        try:
+            yield session
+        finally:
+            session.cluster.shutdown()
+
+    def _reach(self, wait_seconds: float, say: Callable[[str], None], given_up: Callable[[], bool]) -> Any:
+        from cassandra import AuthenticationFailed, DriverException
+        from cassandra.cluster import NoHostAvailable
+
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            try:
+                return cql.connect(self.hosts, self.user, self.password, self.consistency)
+            except NoHostAvailable as error:
+                if any(isinstance(each, AuthenticationFailed) for each in error.errors.values()):
+                    raise self._refused() from error
+                why: Exception = error
+            except DriverException as error:
+                why = error
+            left = deadline - time.monotonic()
+            if left <= 0 or given_up():
+                says = f"no Cassandra node answers at {self.hosts} after {wait_seconds:.0f} s"
+                fix = "start it (penstock dev up cassandra runs one here) or correct 'hosts'"
+                raise UnreachableError(f"{says}; {fix}") from why
+            say(Waiting(f"waiting for Cassandra at {self.hosts} ({left:.0f} s left)"))
+            time.sleep(min(_PAUSE_SECONDS, left))
+
+    def _refused(self) -> PenstockError:
+        if not self.user:
+            return PenstockError(f"Cassandra at {self.hosts} asks who you are; set 'user' and 'password'")
+        return PenstockError(f"Cassandra at {self.hosts} refuses user {self.user!r}; check 'user' and 'password'")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a table with their CQL types, and its primary key."""
+
+    name: str
+    columns: Mapping[str, str]
+    partition_key: tuple[str, ...]
+    clustering_key: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The whole primary key."""
+        return self.partition_key + self.clustering_key
+
+    @property
+    def readable(self) -> list[str]:
+        """The columns whose types Spark has."""
+        return [name for name in self.columns if self.type(name).spark]
+
+    def type(self, column: str) -> CqlType:
+        """The type of a column."""
+        return CqlType.parse(self.columns[column])
+
+
+def find(session: Any, hosts: str, name: str, fix: str = "create it first") -> Table:
+    """The table `keyspace.table`; an error names the nearest if it is not there."""
+    keyspace, _, table = name.partition(".")
+    keyspaces = session.cluster.metadata.keyspaces
+    if keyspace not in keyspaces:
+        own = [each for each in keyspaces if not each.startswith("system")]
+        near = nearest(keyspace, own)
+        raise BuildError(
+            f"Cassandra at {hosts} has no keyspace {keyspace!r}; {f'did you mean {near!r}?' if near else fix}"
+        )
+    tables = keyspaces[keyspace].tables
+    if table not in tables:
+        near = nearest(table, tables)
+        raise BuildError(f"keyspace {keyspace!r} has no table {table!r}; {f'did you mean {near!r}?' if near else fix}")
+    found = tables[table]
+    return Table(
+        name,
+        {column.name: column.cql_type for column in found.columns.values()},
+        tuple(column.name for column in found.partition_key),
+        tuple(column.name for column in found.clustering_key),
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a table is made that is not there yet."""
+
+    key: tuple[str, ...]
+    order: tuple[str, ...] = ()
+    replication: int | Mapping[str, int] = 1
+
+    def make(self, session: Any, name: str, schema: StructType) -> None:
+        """The keyspace and the table, unless they are there."""
+        keyspace, _, table = name.partition(".")
+        session.execute(
+            f"CREATE KEYSPACE IF NOT EXISTS {cql.quoted(keyspace)} WITH replication = {self._replication()}"
+        )
+        full = f"{cql.quoted(keyspace)}.{cql.quoted(table)}"
+        session.execute(f"CREATE TABLE IF NOT EXISTS {full} ({self._columns(schema)}){self._ordering()}")
+
+    def clustering(self) -> tuple[str, ...]:
+        """The columns that order the rows of a partition."""
+        return tuple(each.split()[0] for each in self.order)
+
+    def _columns(self, schema: StructType) -> str:
+        names = schema.names
+        lost = [name for name in (*self.key, *self.clustering()) if name not in names]
+        if lost:
+            raise BuildError(f"'create' has {_shown(lost)} in its key; {did_you_mean(lost[0], names)}")
+        kinds = {field.name: cql_for(field.dataType) for field in schema}
+        odd = [f"{field.name!r} ({field.dataType.simpleString()})" for field in schema if kinds[field.name] is None]
+        if odd:
+            fix = "cast it or leave it out, or make the table yourself"
+            raise BuildError(f"Cassandra has no type for column {listed(odd, 'and')}; {fix}")
+        partition = ", ".join(map(cql.quoted, self.key))
+        rest = "".join(f", {cql.quoted(name)}" for name in self.clustering())
+        columns = ", ".join(f"{cql.quoted(name)} {kind}" for name, kind in kinds.items())
+        return f"{columns}, PRIMARY KEY (({partition}){rest})"
+
+    def _ordering(self) -> str:
+        words = [each.split() for each in self.order]
+        by = ", ".join(f"{cql.quoted(each[0])} {each[1] if len(each) > 1 else 'asc'}" for each in words)
+        return f" WITH CLUSTERING ORDER BY ({by})" if by else ""
+
+    def _replication(self) -> str:
+        if isinstance(self.replication, int):
+            return f"{{'class': 'SimpleStrategy', 'replication_factor': {self.replication}}}"
+        centers = "".join(f", '{name}': {count}" for name, count in self.replication.items())
+        return f"{{'class': 'NetworkTopologyStrategy'{centers}}}"
+
+
+def require_readable(table: Table, declared: StructType) -> None:
+    """An error names every declared column that the table does not have or that has another type there."""
+    found = []
+    for field in declared:
+        if field.name not in table.columns:
+            found.append(f"{field.name!r} is no column of the table; {did_you_mean(field.name, table.columns)}")
+        elif not _reads(table.type(field.name), field.dataType):
+            kind = table.type(field.name)
+            declared_as, there = field.dataType.simpleString(), table.columns[field.name]
+            says = f"{field.name!r} is declared {declared_as}, and the table has {there}"
+            found.append(f"{says}; {f'declare it {kind.spark}' if kind.spark else 'leave it out'}")
+    if found:
+        raise BuildError("\n  ".join([f"table {table.name} does not fit 'schema':", *found]))
+
+
+def _reads(kind: CqlType, declared: Any) -> bool:
+    if declared.typeName() == "decimal":
+        return kind.name in ("decimal", "varint")
+    return bool(kind.spark == declared.simpleString())
+
+
+def misfits(table: Table, schema: StructType) -> list[str]:
+    """Everything about the rows that the table cannot take, each with what to do."""
+    names = schema.names
+    found = [
+        f"column {name!r} is a counter, and adding twice after a crash counts twice; write totals to a bigint instead"
+        for name, kind in table.columns.items()
+        if CqlType.parse(kind).name == "counter"
+    ]
+    found += [
+        f"{name!r} ({table.columns[name]}) is in the table's key, and the rows do not have it; {_add(name, names)}"
+        for name in table.key
+        if name not in names
+    ]
+    for field in schema:
+        if field.name not in table.columns:
+            kind = cql_for(field.dataType)
+            near = nearest(field.name, [name for name in table.columns if name not in names])
+            adding = f"ALTER TABLE {table.name} ADD {cql.quoted(field.name)} {kind}, or leave it out of the rows"
+            fix = f"did you mean {near!r}?" if near else adding if kind else "leave it out of the rows"
+            found.append(f"{field.name!r} is no column of the table; {fix}")
+        elif not table.type(field.name).takes(field.dataType):
+            kind = table.columns[field.name]
+            says = f"{field.name!r} is {field.dataType.simpleString()}, and the table has {kind}"
+            found.append(f"{says}; {_cast(field.name, CqlType.parse(kind))}")
+    return found
+
+
+def _add(name: str, names: list[str]) -> str:
+    near = nearest(name, names)
+    return f"write {near} AS {name}" if near else "add it to the SELECT"
+
+
+def _cast(name: str, kind: CqlType) -> str:
+    return f"write CAST({name} AS {kind.spark}) AS {name}" if kind.spark else "leave it out of the rows"
+
+
+def _shown(names: list[str]) -> str:
+    return listed((repr(name) for name in names), "and")

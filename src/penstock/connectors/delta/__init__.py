@@ -1,0 +1,320 @@
+"""Delta tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
+
+from penstock.connectors._table_schema import Misfits, one_per_key, quoted, require_columns
+from penstock.connectors.delta._table import DeltaTable, apart
+from penstock.errors import BuildError
+from penstock.options import Batch, Duration, Names, Options, SinkOptions, SourceOptions, seconds
+from penstock.text import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+    from typing_extensions import Self
+
+_SESSION = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Delta reads its log in 50 tasks for every commit, which costs a small batch seconds.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # And writes a summary of the whole table after every 10 commits, which takes as long as several batches.
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+}
+# Of 10,000 tasks, by default, that list the folders of a table when old files are looked for.
+_FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
+_TRANSACTION = "spark.databricks.delta.write"
+_LEAST_VACUUM_HOURS = 168.0
+
+
+def _moment(text: str) -> str:
+    try:
+        parsed = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a version or a time like '2024-05-01 12:00:00'") from None
+    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)
+    return zoned.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def _size(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d* ?[KMG]B", text.strip()):
+        raise ValueError(f"{text!r} is not a size; write a number and KB, MB or GB, like '128 MB'")
+    return text.strip()
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+Version = Annotated[int, Field(ge=0)]
+Batches = Annotated[str, Field(pattern=r"^[1-9]\d* batch(es)?$")]
+
+
+class DeltaSource(SourceOptions):
+    """Rows that are added to a Delta table, or the whole table as a static one; replayable."""
+
+    kind: ClassVar[str] = "delta"
+    jars: ClassVar[tuple[str, ...]] = ("delta",)
+    session: ClassVar[Mapping[str, str]] = _SESSION
+    paths: ClassVar[tuple[str, ...]] = ("path",)
+    can_be_static: ClassVar[bool] = True
+
+    path: str = Field(min_length=1, description="The folder of the table.")
+    start: Literal["earliest", "latest"] | Version | Moment = Field(
+        default="earliest",
+        description="Where a new query begins: earliest (all that is there), latest, a version or a time.",
+    )
+    as_of: Version | Moment | None = Field(
+        default=None, description="Of a static table: the version or the time that it is read at."
+    )
+    files_per_trigger: int | None = Field(default=None, ge=1, description="Most files in one batch.")
+    bytes_per_trigger: int | None = Field(default=None, ge=1, description="About the most bytes in one batch.")
+    on_change: Literal["fail", "ignore_deletes", "skip", "resend"] = Field(
+        default="fail",
+        description="When rows are deleted or updated: stop, pass over deletes of whole partitions, pass over every "
+        "such commit, or send all rows of the rewritten files again.",
+    )
+    change_feed: bool = Field(
+        default=False, description="Read every change of a table that records them, with _change_type."
+    )
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if self.change_feed and self.on_change != "fail":
+            raise ValueError("'change_feed' has every change; take 'on_change' out")
+        return self
+
+    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:  # noqa: ARG002
+        """An error in our words if a local folder is no Delta table."""
+        if "://" not in self.path and not Path(self.path, "_delta_log").is_dir():
+            raise BuildError(f"there is no Delta table in {self.path}; write it first, or correct 'path'")
+
+    def explain(self, failure: str) -> str | None:
+        """Rows of the table that were deleted or updated."""
+        if "DELTA_SOURCE_TABLE_IGNORE_CHANGES" not in failure and "DELTA_SOURCE_IGNORE_DELETE" not in failure:
+            return None
+        fix = "'on_change: skip' passes over it, 'on_change: resend' sends what it rewrote again"
+        return f"a commit to the table in {self.path} deleted or updated rows, and a stream has only new ones; {fix}"
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The last part of the path."""
+        return (self.path.rstrip("/").rpartition("/")[2],)
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The table's columns; of a change feed also _change_type, _commit_version and _commit_timestamp."""
+        if self.as_of is not None:
+            raise BuildError("'as_of' is for static tables; add 'static: true', or use 'start'")
+        options = {
+            "maxFilesPerTrigger": self.files_per_trigger,
+            "maxBytesPerTrigger": self.bytes_per_trigger,
+            "readChangeFeed": "true" if self.change_feed else None,
+            **self._start(),
+            **self._on_change(),
+        }
+        given = {key: str(value) for key, value in options.items() if value is not None}
+        return spark.readStream.format("delta").options(**given).options(**self.spark_options).load(self.path)
+
+    def read_static(self, spark: SparkSession) -> DataFrame:
+        """The table as it is, or was at `as_of`."""
+        streaming = ("start", "files_per_trigger", "bytes_per_trigger", "on_change", "change_feed")
+        given = [f"'{name}'" for name in streaming if name in self.model_fields_set]
+        if given:
+            raise BuildError(f"{listed(given, 'and')} cannot be used with a static table; take them out")
+        reader = spark.read.format("delta").options(**self.spark_options)
+        if self.as_of is not None:
+            reader = reader.option("versionAsOf" if isinstance(self.as_of, int) else "timestampAsOf", self.as_of)
+        return reader.load(self.path)
+
+    def version(self) -> object:
+        """The number of the newest commit."""
+        import fsspec
+
+        system, path = fsspec.url_to_fs(f"{self.path}/_delta_log")
+        names = (name.rsplit("/", 1)[-1] for name in system.ls(path, detail=False, refresh=True))
+        return max((name for name in names if re.fullmatch(r"\d{20}\.json", name)), default="")
+
+    def _start(self) -> dict[str, str]:
+        if self.start == "earliest":
+            return {"startingVersion": "0"} if self.change_feed else {}
+        if self.start == "latest" or isinstance(self.start, int):
+            return {"startingVersion": str(self.start)}
+        return {"startingTimestamp": self.start}
+
+    def _on_change(self) -> dict[str, str]:
+        names = {"ignore_deletes": "ignoreDeletes", "skip": "skipChangeCommits", "resend": "ignoreChanges"}
+        return {names[self.on_change]: "true"} if self.on_change in names else {}
+
+
+class Compact(Options):
+    """When small files are put together, and how long replaced ones are kept."""
+
+    every: Batches | Duration = Field(
+        description="After so many batches, like '100 batches', or so much time, like '1 hour'."
+    )
+    vacuum: Duration | None = Field(
+        default=None, description="Then delete files that left the table so long ago; 7 days or more."
+    )
+
+    @field_validator("vacuum")
+    @classmethod
+    def _is_long_enough(cls, text: str | None) -> str | None:
+        if text and seconds(text) < _LEAST_VACUUM_HOURS * 3600:
+            raise ValueError(f"'vacuum: {text}' could delete files that are still being read; use '7 days' or more")
+        return text
+
+    @property
+    def batches(self) -> int | None:
+        """The number of batches; None if it goes by time."""
+        return int(self.every.split()[0]) if "batch" in self.every else None
+
+
+class DeltaSink(SinkOptions):
+    """A Delta table; exactly-once: every batch is one commit that carries its number, and is made only once.
+
+    Without `key` rows are appended. With it each row replaces the one of the same key: `update` needs that.
+    """
+
+    kind: ClassVar[str] = "delta"
+    jars: ClassVar[tuple[str, ...]] = ("delta",)
+    session: ClassVar[Mapping[str, str]] = _SESSION
+    paths: ClassVar[tuple[str, ...]] = ("path",)
+    promise: ClassVar[str] = "exactly-once: a batch is one commit with its number, and a replayed one changes nothing"
+
+    path: str = Field(min_length=1, description="The folder of the table; made when there is none.")
+    partition_by: Names = Field(default=(), description="Columns that become folders.")
+    key: Names = Field(default=(), description="Columns that say which row is replaced; needed for mode update.")
+    latest_by: str | None = Field(
+        default=None, description="With `key`: of rows of one key, the one with the greatest value stays."
+    )
+    schema_: Literal["add", "ignore", "fail"] = Field(
+        default="fail",
+        alias="schema",
+        description="When rows and table have other columns: add them to the table, leave them out, or stop.",
+    )
+    target_file_size: Annotated[str, AfterValidator(_size)] | None = Field(
+        default=None, description="About the most that one file holds, like '128 MB'."
+    )
+    optimize_write: bool = Field(
+        default=True, description="Gather a batch's rows, so that it makes one file in each partition."
+    )
+    compact: Compact | None = Field(default=None, description="When small files are put together.")
+
+    _last: tuple[str, int] | None = PrivateAttr(default=None)
+    """The query and the batch of the commit that this process made last."""
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if self.latest_by and not self.key:
+            raise ValueError("'latest_by' needs 'key'")
+        return self
+
+    def unfit(self, mode: str) -> str | None:
+        """Why these options cannot write a mode."""
+        if mode == "update" and not self.key:
+            return "mode update replaces rows, and a delta sink finds them by 'key'; add 'key: [...]'"
+        if mode == "complete" and self.key:
+            return "mode complete replaces the whole table; take 'key' out, or use mode update"
+        return None
+
+    def check_columns(self, schema: StructType, mode: str) -> None:
+        """The mode can be written, and the columns that options name are there."""
+        problem = self.unfit(mode)
+        if problem:
+            raise BuildError(problem)
+        named = {"partition_by": self.partition_by, "key": self.key, "latest_by": filter(None, [self.latest_by])}
+        for option, names in named.items():
+            require_columns(schema, option, names)
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
+        """Make the table if there is none; add columns, or name those that do not fit."""
+        self.check_columns(schema, mode)
+        table = DeltaTable(spark, self.path)
+        if not table.exists:
+            table.make(schema, self.partition_by, self.spark_options)
+            return
+        self._check_partitions(table)
+        misfits = Misfits.between(schema, table.columns)
+        missing = misfits.missing if self.schema_ == "fail" else [each for each in misfits.missing if each.required]
+        misfits.refuse(
+            f"the table in {self.path}",
+            missing=missing,
+            extra=self.schema_ == "fail",
+            fix="change what the sink reads, or set 'schema' to add or ignore other columns"
+            if self.schema_ == "fail"
+            else "change what the sink reads, or the table",
+        )
+        if self.schema_ == "add" and misfits.extra:
+            table.make(schema, (), self.spark_options)
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """One commit with the batch's number; nothing if the table has it already. Then compaction, if it is due."""
+        # Only what follows a commit of our own cannot be there yet; one that failed may have been made all the same.
+        follows, self._last = self._last == (batch.query, batch.number - 1), None
+        found = apart(rows, _writer(batch), self._settings(batch))
+        table = DeltaTable(found.sparkSession, self.path)
+        shaped = _shaped(found, table.schema)
+        if batch.mode == "complete":
+            shaped.write.format("delta").mode("overwrite").options(**self.spark_options).save(self.path)
+        elif self.key:
+            table.merge(one_per_key(shaped, self.key, self.latest_by), self.key, self.latest_by)
+        elif follows:
+            table.append(shaped, _writer(batch), self.spark_options)
+        else:
+            shaped.write.format("delta").mode("append").options(**self.spark_options).save(self.path)
+        self._last = (batch.query, batch.number)
+        if self.compact:
+            self._compact(self.compact, rows, batch)
+
+    def _check_partitions(self, table: DeltaTable) -> None:
+        found = table.partition_columns
+        if self.partition_by and found != self.partition_by:
+            says = f"the table in {self.path} is partitioned by {listed(found, 'and')}"
+            raise BuildError(f"{says}, not by {listed(self.partition_by, 'and')}; correct 'partition_by' or 'path'")
+
+    def _settings(self, batch: Batch) -> dict[str, str | None]:
+        return {
+            f"{_TRANSACTION}.txnAppId": _writer(batch),
+            f"{_TRANSACTION}.txnVersion": str(batch.number),
+            "spark.databricks.delta.optimizeWrite.enabled": str(self.optimize_write).lower(),
+            **({"spark.databricks.delta.optimizeWrite.binSize": self._spark_size} if self._spark_size else {}),
+        }
+
+    def _compact(self, when: Compact, rows: DataFrame, batch: Batch) -> None:
+        # After the batch's own commit and in its thread: never at the same time as a write of this sink.
+        sizes = ("maxFileSize", "minFileSize") if self._spark_size else ()
+        settings = {f"spark.databricks.delta.optimize.{name}": str(self._bytes) for name in sizes}
+        no_number = {f"{_TRANSACTION}.txnAppId": None, f"{_TRANSACTION}.txnVersion": None}
+        table = DeltaTable(apart(rows, _writer(batch), settings | no_number | _FEW_TASKS).sparkSession, self.path)
+        if when.batches:
+            due = (batch.number + 1) % when.batches == 0
+        else:
+            due = table.compacted_seconds_ago() >= seconds(when.every)
+        if due:
+            table.compact()
+            if when.vacuum:
+                table.vacuum(seconds(when.vacuum) / 3600)
+
+    @property
+    def _spark_size(self) -> str:
+        return (self.target_file_size or "").replace(" ", "").removesuffix("B").lower()
+
+    @property
+    def _bytes(self) -> int:
+        return int(self._spark_size[:-1]) * {"k": 2**10, "m": 2**20, "g": 2**30}[self._spark_size[-1]]
+
+
+def _writer(batch: Batch) -> str:
+    return f"{batch.writer}:{batch.query}"
+
+
+def _shaped(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The columns that the table has, in its types and its spelling."""
+    ours = {name.lower(): name for name in rows.columns}
+    both = [field for field in schema if field.name.lower() in ours]
+    return rows.select(*(quoted(ours[field.name.lower()]).cast(field.dataType).alias(field.name) for field in both))

@@ -1,0 +1,279 @@
+"""Azure Event Hubs, over their Kafka endpoint.
+
+What that endpoint cannot carry: the publisher of an event, the partition key that an AMQP client set (a key that a
+Kafka client set arrives), AMQP's byte offsets (an offset here is the sequence number) and its system properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.connectors.eventhubs._columns import as_events
+from penstock.connectors.eventhubs._connection import Connection, Policy, of_policy, of_string, require_hub
+from penstock.connectors.eventhubs._start import parse
+from penstock.connectors.kafka import KafkaSink, KafkaSource, MissingTopicError
+from penstock.connectors.kafka import settings as kafka_settings
+from penstock.connectors.kafka.security import Sasl, Tls
+from penstock.errors import BuildError, PenstockError
+from penstock.options import ALL_TRIGGERS, Batch, Gap, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
+from penstock.text import listed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+    from typing_extensions import Self
+
+_COLUMNS = (
+    "body binary, partition string, offset string, sequenceNumber bigint, enqueuedTime timestamp, publisher string, "
+    "partitionKey string, properties map<string, string>"
+)
+_USER = "$ConnectionString"
+# Event Hubs end idle connections after four minutes, and answer slowly when they throttle.
+_CLIENT = {
+    "kafka.request.timeout.ms": "60000",
+    "kafka.metadata.max.age.ms": "180000",
+    "kafka.connections.max.idle.ms": "180000",
+}
+# They take no lz4, and no request beyond a megabyte.
+_PRODUCER = {**_CLIENT, "kafka.compression.type": "none", "kafka.max.request.size": "1000000"}
+_ROUND_ROBIN = {"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}
+
+
+class _EventHub(Options):
+    """What source and sink share: which hub, and what opens it."""
+
+    jars: ClassVar[tuple[str, ...]] = ("kafka",)
+
+    connection: SecretText | None = Field(
+        default=None, description="The connection string: Endpoint=sb://...;SharedAccessKeyName=...;SharedAccessKey=..."
+    )
+    namespace: str | None = Field(default=None, description="Instead of 'connection': the namespace, or its host.")
+    policy: str | None = Field(default=None, description="Instead of 'connection': a shared access policy of it.")
+    key: SecretText | None = Field(default=None, description="Instead of 'connection': the policy's key.")
+    hub: str | None = Field(default=None, description="The Event Hub, unless the connection string names it.")
+    tls: Tls | None = Field(default=None, description="Certificates, if the system's are not those to trust: {ca}.")
+
+    if TYPE_CHECKING:
+        options: dict[str, Any]
+
+    _check_options = field_validator("options", check_fields=False)(kafka_settings.refuse_forbidden)
+
+    @model_validator(mode="after")
+    def _opens_one_hub(self) -> Self:
+        parts = [name for name in ("namespace", "policy", "key") if getattr(self, name)]
+        if self.connection and parts:
+            raise ValueError(f"'connection' says it all; take '{parts[0]}' out, or 'connection'")
+        if not self.connection and len(parts) < 3:
+            raise ValueError("give 'connection', the connection string; or 'namespace', 'hub', 'policy' and 'key'")
+        named = self._place.hub
+        if self.hub is None and named is None:
+            raise ValueError("the connection string is a namespace's and names no hub; add 'hub'")
+        if self.hub and named and named != self.hub:
+            raise ValueError(f"'hub' is {self.hub!r}, and the connection string is for {named!r}; keep one of them")
+        require_hub(self._hub)
+        return self
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python client of confluent-kafka needs to reach the same hub."""
+        return self._kafka.client_settings
+
+    def located(self, folder: Path) -> Self:
+        """The same with the files of `tls` made absolute."""
+        if self.tls is None:
+            return self
+        return self.model_copy(update={"tls": self.tls.located(folder)})
+
+    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+        """Whether the namespace answers, takes the connection string, and has the hub."""
+        try:
+            yield from self._kafka.examine(wait_seconds, say)
+        except MissingTopicError as error:
+            says = str(error).replace("Kafka at ", "the namespace at ").replace(" topic ", " hub ")
+            raise PenstockError(says) from error
+
+    @property
+    def _kafka(self) -> KafkaSource | KafkaSink:
+        raise NotImplementedError
+
+    @property
+    def _place(self) -> Connection:
+        if self.connection:
+            return of_string(self.connection)
+        return of_policy(Policy(self.namespace or "", self.policy or "", self.key or ""))
+
+    @property
+    def _hub(self) -> str:
+        return self.hub or self._place.hub or ""
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        place = self._place
+        sasl = Sasl(mechanism="plain", user=_USER, password=Secret(place.text))
+        return {"servers": place.servers, "tls": self.tls or Tls(), "sasl": sasl}
+
+
+class EventHubsSource(_EventHub, SourceOptions):
+    """Events of an Event Hub; replayable, so a restart reads on from the checkpoint."""
+
+    kind: ClassVar[str] = "eventhubs"
+    triggers = ALL_TRIGGERS
+    value_column: ClassVar[str | None] = "body"
+
+    start: int | str | dict[str | int, Any] = Field(
+        default="end",
+        description="Where a new query begins: start, end, an enqueued time, an offset, or a startingPosition.",
+    )
+    events_per_trigger: int | None = Field(default=None, ge=1, description="Most events in one batch.")
+    on_data_loss: Literal["fail", "skip", "earliest"] = Field(
+        default="fail",
+        description="When events have expired before they were read: stop, or go on at the next or the first there is.",
+    )
+
+    @field_validator("start")
+    @classmethod
+    def _is_a_start(cls, start: Any) -> Any:
+        parse(start)
+        return start
+
+    @property
+    def _kafka(self) -> KafkaSource:
+        options = {**_CLIENT, **self.options}
+        return KafkaSource.model_construct(
+            **self._shared,
+            topics=(self._hub,),
+            start=self._offsets or parse(self.start).position,
+            records_per_trigger=self.events_per_trigger,
+            on_data_loss=self.on_data_loss,
+            headers=True,
+            options=options,
+        )
+
+    @property
+    def _offsets(self) -> dict[str, dict[int | str, int]] | None:
+        numbers = parse(self.start).partitions
+        return None if numbers is None else {self._hub: {number: offset for number, offset in numbers.items()}}  # noqa: C416
+
+    def settled(self) -> Self:
+        """A start by number said for every partition, as Kafka wants it, within what the hub still has."""
+        start = parse(self.start)
+        if start.sequence is None and start.partitions is None:
+            return self
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({**self.client_settings, "group.id": "penstock", "log_level": 0})
+        try:
+            numbers = consumer.list_topics(self._hub, timeout=30).topics[self._hub].partitions
+            bounds = {
+                number: consumer.get_watermark_offsets(TopicPartition(self._hub, number), timeout=30)
+                for number in sorted(numbers)
+            }
+        finally:
+            consumer.close()
+        return self.model_copy(
+            update={"start": {number: start.first(number, *each) for number, each in bounds.items()}}
+        )
+
+    def sender(self) -> KafkaSink:
+        """What writes into the hub that this reads, for a feed."""
+        return KafkaSink.model_construct(**self._shared, topic=self._hub, options={**_PRODUCER, **self.options})
+
+    @property
+    def declared_columns(self) -> str:
+        """The columns that `read` gives for every hub."""
+        return _COLUMNS
+
+    def columns(self, spark: SparkSession) -> StructType:
+        """The columns that `read` gives, without the files of `tls`."""
+        return self.model_copy(update={"tls": None, "start": "end"}).read(spark).schema
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """body, partition, offset, sequenceNumber, enqueuedTime, publisher (null), partitionKey, properties."""
+        return as_events(self._kafka.read(spark))
+
+    def explain(self, failure: str) -> str | None:
+        """Events that are gone before they were read; a namespace that no longer lets us in."""
+        return self._kafka.explain(failure)
+
+    @property
+    def described(self) -> tuple[str, ...]:
+        """The hub, which Kafka calls a topic."""
+        return (self._hub,)
+
+    def reads_positions(self, positions: Any) -> bool:
+        """Whether these are sequence numbers of this hub."""
+        return self._kafka.reads_positions(positions)
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
+        """Where to go on, by `on_data_loss`."""
+        return self._kafka.resume(positions, identity)
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
+        """Events that expired between the plan of a batch and its reading."""
+        return self._kafka.missing(start, end, rows)
+
+    def looked_at(self, start: str, batch_rows: int) -> Self:
+        """From now or the beginning, a few events at a time."""
+        most = min(batch_rows, self.events_per_trigger or batch_rows)
+        begin = "start" if start == "earliest" else "end"
+        return self.model_copy(update={"start": begin, "events_per_trigger": most, "on_data_loss": "skip"})
+
+
+class EventHubsSink(_EventHub, SinkOptions):
+    """Events of an Event Hub; at-least-once: a batch that is replayed after a crash is sent again."""
+
+    kind: ClassVar[str] = "eventhubs"
+    triggers = ALL_TRIGGERS
+    promise: ClassVar[str] = "at-least-once: a batch that is replayed after a crash is sent again"
+
+    body: str = Field(default="body", min_length=1, description="The column that is sent as it is.")
+    value: Literal["body", "json"] = Field(default="body", description="Send the body, or the whole row as JSON.")
+    partition_key: str | None = Field(
+        default=None, description="Events with the same value of this column go to one partition; else in turn."
+    )
+
+    @property
+    def _kafka(self) -> KafkaSink:
+        spread = {} if self.partition_key else _ROUND_ROBIN
+        return KafkaSink.model_construct(
+            **self._shared,
+            topic=self._hub,
+            key=self.partition_key,
+            value_column=self.body if self.value == "body" else None,
+            options={**_PRODUCER, **spread, **self.options},
+        )
+
+    def sender(self) -> KafkaSink:
+        """What writes into the same hub, for a feed."""
+        return self._kafka
+
+    @property
+    def native(self) -> bool:
+        """Spark sends events by itself."""
+        return True
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that are sent are there."""
+        self.check_columns(schema, mode)
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The columns that are sent are there."""
+        wanted = [name for name in (self.body if self.value == "body" else None, self.partition_key) if name]
+        missing = [name for name in wanted if name not in schema.names]
+        if missing:
+            there = listed(schema.names, "and")
+            fix = f"there is {there}; name one with 'body' or 'partition_key', or set 'value: json' to send whole rows"
+            raise BuildError(f"its rows have no column {listed(map(repr, missing))}; {fix}")
+
+    def write(self, rows: DataFrame) -> DataStreamWriter:
+        """A writer of events."""
+        return self._kafka.write(rows)
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Send one batch; a replayed one is sent again."""
+        self._kafka.write_batch(rows, batch)

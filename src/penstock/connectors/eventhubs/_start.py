@@ -1,0 +1,112 @@
+"""Where a query on an Event Hub begins: in our words, or as the classic connector's startingPosition says it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from penstock.connectors.kafka import milliseconds
+from penstock.text import did_you_mean
+
+_WORDS = {"start": "earliest", "end": "latest"}
+_CLASSIC = ("offset", "seqNo", "enqueuedTime", "isInclusive")
+_FIRST, _LAST = "-1", "@latest"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One of them is set: a word of Kafka's, a time, or the sequence number of each partition's first event."""
+
+    word: str = ""
+    time: str = ""
+    sequence: int | None = None
+    partitions: Mapping[int, int] | None = None
+
+    @property
+    def position(self) -> str:
+        """Where a Kafka source begins, as far as that can be said without asking the hub."""
+        return self.word or self.time or "earliest"
+
+    def first(self, partition: int, low: int, high: int) -> int:
+        """The offset at which a partition begins, among those that it has."""
+        wanted = (self.partitions or {}).get(partition, low) if self.sequence is None else self.sequence
+        return min(max(wanted, low), high)
+
+
+def parse(value: Any) -> Start:
+    """What `start:` says; ValueError says what it can say."""
+    if isinstance(value, bool) or value is None:
+        raise ValueError(_refusal(value))
+    if isinstance(value, int):
+        return _at(value, inclusive=True)
+    if isinstance(value, str):
+        return _text(value.strip())
+    return _classic(value) if set(value) & {*_CLASSIC} else _by_partition(value)
+
+
+def _text(text: str) -> Start:
+    if text in _WORDS:
+        return Start(word=_WORDS[text])
+    if text.startswith("{"):
+        try:
+            return parse(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise ValueError(f"'start' is not JSON ({error.msg}); {_FORMS}") from None
+    try:
+        milliseconds(text)
+    except ValueError:
+        raise ValueError(_refusal(text)) from None
+    return Start(time=text)
+
+
+def _classic(position: Mapping[Any, Any]) -> Start:
+    """startingPosition: the first of offset, seqNo and enqueuedTime that says something; -1 and null say nothing."""
+    for key in position:
+        if key not in _CLASSIC:
+            raise ValueError(
+                f"the startingPosition does not know {str(key)[:40]!r}; {did_you_mean(str(key), _CLASSIC)}"
+            )
+    inclusive = position.get("isInclusive", True)
+    offset, number, moment = (position.get(key) for key in ("offset", "seqNo", "enqueuedTime"))
+    if str(offset) == _LAST:
+        return Start(word="latest")
+    if offset is not None and str(offset) != _FIRST:
+        fix = "give the sequence number as 'seqNo', or 'enqueuedTime'"
+        raise ValueError(f"the offset {offset!r} counts bytes, and the Kafka endpoint counts events; {fix}")
+    if number is not None and number != -1:
+        return _at(number, inclusive=inclusive)
+    if moment is not None:
+        return _after(str(moment), inclusive=inclusive)
+    return Start(word="earliest")
+
+
+def _by_partition(offsets: Mapping[Any, Any]) -> Start:
+    try:
+        return Start(partitions={int(partition): _number(offset) for partition, offset in offsets.items()})
+    except (TypeError, ValueError):
+        raise ValueError(_refusal(dict(offsets))) from None
+
+
+def _at(number: Any, *, inclusive: bool) -> Start:
+    return Start(sequence=_number(number) + (0 if inclusive else 1))
+
+
+def _after(moment: str, *, inclusive: bool) -> Start:
+    exact = milliseconds(moment) + (0 if inclusive else 1)
+    return Start(time=datetime.fromtimestamp(exact / 1000, timezone.utc).isoformat())
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not the number of an event; give 0 or more")
+    return value
+
+
+_FORMS = "write start, end, a time like '2024-05-01 12:00:00', an offset, or the classic startingPosition"
+
+
+def _refusal(value: object) -> str:
+    return f"{value!r} is not where a query can start; {_FORMS}"

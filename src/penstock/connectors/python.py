@@ -1,0 +1,90 @@
+"""Functions and classes of the user's own that take batches or rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from penstock.errors import BuildError
+from penstock.imports import named
+from penstock.options import Batch, SinkOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_PATH = r"^[\w.]+:\w+$"
+
+
+class ForeachBatchSink(SinkOptions):
+    """Calls a function with every batch and its number; the ledger skips batches that it has returned from."""
+
+    kind: ClassVar[str] = "foreach_batch"
+    promise: ClassVar[str] = (
+        "exactly-once if the function can be called twice with the same batch; or else at-least-once"
+    )
+
+    python: str = Field(pattern=_PATH, description="'module:function', called with (DataFrame, batch number).")
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The function is there."""
+        self.check_columns(schema, mode)
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The function is there."""
+        if not callable(named(self.python)):
+            raise BuildError(f"{self.python} is no function; it is called with a DataFrame and a batch number")
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Call the function."""
+        named(self.python)(rows, batch.number)
+
+
+class ForeachSink(SinkOptions):
+    """Hands every row to `process` of a class, between `open` and `close` of each partition, as Spark's foreach."""
+
+    kind: ClassVar[str] = "foreach"
+    promise: ClassVar[str] = "at-least-once: rows of a batch that failed half-way are processed again"
+
+    python: str = Field(
+        pattern=_PATH,
+        description="'module:Class' with process(row); open(partition, batch) and close(error) if wanted.",
+    )
+
+    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The class is there and can process rows."""
+        self.check_columns(schema, mode)
+
+    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+        """The class is there and can process rows."""
+        if not callable(getattr(named(self.python), "process", None)):
+            raise BuildError(f"{self.python} has no method 'process'; it is called with every row")
+
+    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+        """Process every row, on the executors."""
+        writer, number = named(self.python), batch.number
+
+        def process(partition: Any) -> None:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            _process(writer(), partition, context.partitionId() if context else 0, number)
+
+        rows.foreachPartition(process)
+
+
+def _process(writer: Any, rows: Any, partition: int, number: int) -> None:
+    """The life of a writer, as Spark's own foreach has it: `open` may say that the partition is done already."""
+    if hasattr(writer, "open") and not writer.open(partition, number):
+        return
+    failure: Exception | None = None
+    try:
+        for row in rows:
+            writer.process(row)
+    except Exception as error:
+        failure = error
+        raise
+    finally:
+        if hasattr(writer, "close"):
+            writer.close(failure)

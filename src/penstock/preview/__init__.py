@@ -1,0 +1,1 @@
+"""Temporary queries that show rows: `preview`, `sql`, Explore and the notebook."""

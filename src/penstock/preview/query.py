@@ -1,0 +1,258 @@
+"""A look at what flows through a pipeline right now: a query of its own, without the pipeline's sinks.
+
+sources ──► steps ──► [step or SELECT] ──► rows, at most so many a second, for so long
+"""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock.engine.build import Read, build, from_connector, refused
+from penstock.engine.decode import bad_records
+from penstock.errors import CallError, RunError
+from penstock.model import Pipeline, Source, Step
+from penstock.preview.values import plain_value
+from penstock.spark.errors import sentence
+from penstock.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: The name that a SELECT of the user has while it is looked at.
+ASKED = "your SELECT"
+_LOOK_SECONDS = 0.25
+_WAITING = 64
+# A running aggregate is shown whole after each batch, so that it updates in place.
+_MODES: tuple[Literal["complete", "append", "update"], ...] = ("complete", "append", "update")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a look may show and take."""
+
+    rows: int = 1000
+    """Rows in all; of a running aggregate, rows after each batch."""
+    seconds: float = 300.0
+    per_second: int = 200
+    batch_rows: int = 10_000
+    """Records that one batch reads of a source that can be told so."""
+    updates: int = 0
+    """Batches with something to show; 0 for no limit."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Rows that arrived."""
+
+    batch: int
+    rows: list[list[Any]]
+    replaces: bool
+    """Whether these are all rows there are, instead of those before."""
+    left_out: int = 0
+    """Rows of the batch beyond the limits; of a running aggregate 1 if there are any."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is looked at, under way: its columns, then the rows as they come."""
+
+    columns: list[tuple[str, str]]
+    mode: str
+    rows: Iterator[Shown]
+    why: Callable[[], str]
+    """Why the rows have ended."""
+
+
+def chosen(pipeline: Pipeline, name: str | None) -> str:
+    """The source or step that is meant: without a name, what the first sink reads."""
+    if name is None:
+        return pipeline.sinks[0].reads if pipeline.sinks else pipeline.sources[0].name
+    sinks = {sink.name: sink.reads for sink in pipeline.sinks}
+    if name in pipeline.streams or name in sinks:
+        return sinks.get(name, name)
+    fix = did_you_mean(name, [*pipeline.streams, *sinks])
+    raise CallError(f"{pipeline.at.file} has no source, step or sink {name!r}; {fix}")
+
+
+def only(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"], limits: Limits) -> Pipeline:
+    """What is needed for one stream, read from now or from the beginning, in small batches; no sink."""
+    needed = set(pipeline.upstream(name))
+    sources = (source for source in pipeline.sources if source.name in needed)
+    return replace(
+        pipeline,
+        sources=tuple(
+            replace(source, connector=source.connector.looked_at(start, limits.batch_rows)) for source in sources
+        ),
+        steps=tuple(step for step in pipeline.steps if step.name in needed),
+        sinks=(),
+    )
+
+
+@contextmanager
+def look(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    name: str,
+    limits: Limits,
+    *,
+    bad: bool = False,
+    read: Read = from_connector,
+    enough: Callable[[], bool] = lambda: False,
+) -> Iterator[Looked]:
+    """Look at one stream of a pipeline that `only` gave and `prepare` made ready; its query ends with this."""
+    node = pipeline.streams[name]
+    rows = _bad(node, spark, read) if bad else build(pipeline, spark, read)[name]
+    with looking(rows, limits, enough=enough, refuse=lambda error: refused("step", node, error)) as looked:
+        yield looked
+
+
+@contextmanager
+def looking(
+    rows: DataFrame,
+    limits: Limits,
+    *,
+    enough: Callable[[], bool] = lambda: False,
+    refuse: Callable[[Exception], Exception] = lambda error: RunError(sentence(error)),
+) -> Iterator[Looked]:
+    """Look at any streaming DataFrame."""
+    if not rows.isStreaming:
+        raise CallError("these rows are no stream; a table beside the streams can only be joined with one")
+    with tempfile.TemporaryDirectory(prefix="penstock-look-") as folder:
+        window = _Window(limits)
+        query, mode = _started(rows, folder, window, refuse)
+        try:
+            columns = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
+            yield Looked(columns, mode, _arriving(query, window, enough), lambda: window.why)
+        finally:
+            window.close()
+            query.stop()
+
+
+def _bad(node: Source | Step, spark: SparkSession, read: Read) -> DataFrame:
+    if not isinstance(node, Source):
+        raise CallError(f"{node.name!r} is a step; bad records are those of a source")
+    return bad_records(node, read(node, spark))
+
+
+def _started(
+    rows: DataFrame, folder: str, window: _Window, refuse: Callable[[Exception], Exception]
+) -> tuple[StreamingQuery, str]:
+    from pyspark.errors import AnalysisException
+
+    problem: Exception | None = None
+    for mode in _MODES:
+        window.replaces = mode == "complete"
+        writer = rows.writeStream.foreachBatch(window.take).outputMode(mode)
+        try:
+            return writer.option("checkpointLocation", f"{folder}/{mode}").start(), mode
+        except AnalysisException as error:
+            # Which modes fit is Spark's to say; what it says about the last one is told.
+            problem = error
+    assert problem is not None
+    raise refuse(problem) from problem
+
+
+@dataclass
+class _Window:
+    """What the batches have brought and nobody has taken yet; it never holds much, and the query waits for no one."""
+
+    limits: Limits
+    replaces: bool = False
+    why: str = ""
+    _shown: int = 0
+    _updates: int = 0
+    _began: float = field(default_factory=time.monotonic)
+    _waiting: queue.Queue[Shown] = field(default_factory=lambda: queue.Queue(_WAITING))
+    _closed: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, rows: DataFrame, number: int) -> None:
+        """What `foreachBatch` calls."""
+        if self._closed.is_set() or self._has_updates():
+            return
+        most = self._most()
+        # Not persisted: Spark cannot sort a kept result of complete mode. One row more tells that there are more.
+        found = rows.limit(most + 1).collect()
+        left_out = self._left_out(rows, most) if len(found) > most else 0
+        found = found[:most]
+        if not found and not left_out and not self.replaces:
+            return
+        self._updates += 1
+        self._shown += 0 if self.replaces else len(found)
+        shown = Shown(number, [[plain_value(value) for value in row] for row in found], self.replaces, left_out)
+        try:
+            self._waiting.put_nowait(shown)
+        except queue.Full:
+            self._make_room(shown)
+
+    def _left_out(self, rows: DataFrame, most: int) -> int:
+        """How many rows are beyond the limit; of a running aggregate only that there are some."""
+        return 1 if self.replaces else rows.count() - most
+
+    def _make_room(self, shown: Shown) -> None:
+        """Whoever looks is slow: the oldest rows are left out, and counted."""
+        lost = self._waiting.get_nowait()
+        more = lost.left_out + (0 if self.replaces else len(lost.rows))
+        self._waiting.put_nowait(replace(shown, left_out=shown.left_out + more))
+
+    def _most(self) -> int:
+        if self.replaces:
+            return self.limits.rows
+        allowed = int((time.monotonic() - self._began + 1) * self.limits.per_second)
+        return max(0, min(self.limits.rows, allowed) - self._shown)
+
+    def next(self) -> Shown | None:
+        """The next rows, or None after a moment without any."""
+        try:
+            return self._waiting.get(timeout=_LOOK_SECONDS)
+        except queue.Empty:
+            return None
+
+    def is_full(self) -> bool:
+        """Whether there is nothing more to show."""
+        enough = self._has_updates() or (not self.replaces and self._shown >= self.limits.rows)
+        return enough and self._waiting.empty()
+
+    def _has_updates(self) -> bool:
+        return 0 < self.limits.updates <= self._updates
+
+    def all_shown(self) -> str:
+        """Why there is nothing more to show."""
+        counted, what = (self.limits.updates, "update") if self._has_updates() else (self.limits.rows, "row")
+        return f"{counted:,} {what} was shown" if counted == 1 else f"{counted:,} {what}s were shown"
+
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() - self._began >= self.limits.seconds
+
+    def close(self) -> None:
+        """Take no more."""
+        self._closed.set()
+
+
+def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) -> Iterator[Shown]:
+    while True:
+        shown = window.next()
+        if shown is not None:
+            yield shown
+            continue
+        if enough():
+            window.why = "stopped"
+        elif window.is_full():
+            window.why = window.all_shown()
+        elif window.is_over():
+            window.why = f"{window.limits.seconds:,.0f} seconds are over"
+        elif not query.isActive:
+            failed = query.exception()
+            if failed is not None:
+                raise RunError(sentence(failed)) from failed
+            window.why = "the stream has ended"
+        if window.why:
+            return

@@ -1,0 +1,107 @@
+"""From a file to rows: what `penstock preview`, `penstock sql` and the page's Explore have in common."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from penstock import jars
+from penstock.checks import check
+from penstock.engine.prepare import prepare
+from penstock.errors import CheckError
+from penstock.load import load
+from penstock.model import Pipeline
+from penstock.preview.query import ASKED, Limits, Looked, chosen, look, only
+from penstock.preview.select import asked
+from penstock.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    # Quick to start and small: a look must not take from the pipeline that runs beside it.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+    "spark.sql.shuffle.partitions": "1",
+    # A SELECT from outside may not name files as tables; here Spark itself would not open one either.
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.driver.memory": "1g",
+}
+_MASTER = "local[2]"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What someone wants to look at."""
+
+    file: str
+    step: str | None = None
+    sql: str = ""
+    start: Literal["latest", "earliest"] = "latest"
+    bad: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The part of a pipeline that is needed, and the name of what is looked at."""
+
+    pipeline: Pipeline
+    name: str
+
+
+def resolve(wanted: Asked) -> Ready:
+    """What is meant, checked; Spark is not needed for that."""
+    pipeline = load(wanted.file)
+    if wanted.sql:
+        pipeline, name = asked(pipeline, wanted.sql), ASKED
+    else:
+        name = chosen(pipeline, wanted.step)
+    needed = only(pipeline, name, wanted.start, wanted.limits)
+    errors = [finding for finding in check(needed) if finding.severity == "error"]
+    if errors:
+        raise CheckError(errors)
+    return Ready(needed, name)
+
+
+@contextmanager
+def opened(wanted: Asked, say: Callable[[str], None], enough: Callable[[], bool] = lambda: False) -> Iterator[Looked]:
+    """The rows of what is wanted, in a Spark of their own that ends with them."""
+    ready = resolve(wanted)
+    prepared = prepare(ready.pipeline, say)
+    with tempfile.TemporaryDirectory(prefix="penstock-look-") as folder:
+        spark = _session(prepared, Path(folder, "driver.log"))
+        try:
+            with look(prepared, spark, ready.name, wanted.limits, bad=wanted.bad, enough=enough) as looked:
+                yield looked
+        finally:
+            spark.stop()
+
+
+def messages(looked: Looked) -> Iterator[dict[str, Any]]:
+    """What is seen as JSON lines: the columns, rows as they come, and why they have ended."""
+    columns = [{"name": name, "type": kind} for name, kind in looked.columns]
+    yield {"what": "columns", "columns": columns, "mode": looked.mode}
+    for shown in looked.rows:
+        yield {
+            "what": "rows",
+            "batch": shown.batch,
+            "rows": shown.rows,
+            "replaces": shown.replaces,
+            "left_out": shown.left_out,
+        }
+    yield {"what": "end", "why": looked.why()}
+
+
+def _session(pipeline: Pipeline, log: Path) -> SparkSession:
+    asked_for = {key: value for key, value in pipeline.session_settings.items() if not key.startswith("spark.driver.")}
+    return session(
+        f"a look at {pipeline.name}",
+        master=_MASTER,
+        asked={**_SETTINGS, **asked_for},
+        jars=jars.paths(pipeline.jar_groups),
+        log=log,
+    )

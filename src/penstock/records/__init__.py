@@ -1,1 +1,0 @@
-"""What every batch leaves behind in the storage, and whether the checkpoint still agrees with it."""

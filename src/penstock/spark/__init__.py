@@ -1,0 +1,1 @@
+"""The one door to Spark: sessions, Spark's internals, Spark's errors."""

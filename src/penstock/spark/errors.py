@@ -1,0 +1,151 @@
+"""Spark's errors as one sentence of ours."""
+
+from __future__ import annotations
+
+import re
+
+_NOISE = re.compile(r"\s*SQLSTATE: \w+|\[id = [^\]]*\]|\s+at [\w.$/<>]+\([^)]*\)$", re.MULTILINE)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9]*_[A-Z0-9_.]+)\] ")
+_WRAPPERS = (
+    "STREAM_FAILED",
+    "USER_RAISED_EXCEPTION",
+    "FAILED_EXECUTE_UDF",
+    "TASK_WRITE_FAILED",
+    "FOREACH_BATCH_USER_FUNCTION_ERROR",
+    "FOREACH_USER_FUNCTION_ERROR",
+)
+_POSITION = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
+_CAUSED = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
+_CALLED = re.compile(r"^: (?:[\w.$]+\.)?(\w+(?:Exception|Error))(?:: (.+))?$", re.MULTILINE)
+_PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE)
+_PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
+
+
+def sentence(error: BaseException | str) -> str:
+    """What went wrong in Spark, in one line: no Java, no plans, no query ids."""
+    text = error if isinstance(error, str) else str(error)
+    # With its brackets: a plan that Spark prints names the same condition without them.
+    if "[USER_RAISED_EXCEPTION]" in text:
+        return _one_line(text.split("[USER_RAISED_EXCEPTION]", 1)[1])
+    # A Python function that called Spark, and Spark failed: Java has the reason.
+    inside_java = "Py4JJavaError" in text
+    if "Traceback (most recent call last)" in text and not inside_java:
+        return _python(text)
+    conditions = [match for match in _CONDITION.finditer(text) if match.group(1) not in _WRAPPERS]
+    # That a Python function raised is said around the reason, not by it.
+    caused = [(kind, says) for kind, says in _CAUSED.findall(text) if "Python Proxy" not in says]
+    if conditions:
+        # Some of Spark's sentences say that something failed, and only their cause says what.
+        cause = caused[-1][1] if caused and conditions[-1].group(1).endswith(".NO_HINT") else ""
+        return _one_line(text[conditions[-1].start() :]) + (f" {_one_line(cause)}" if cause else "")
+    if caused:
+        return _one_line(caused[-1][1])
+    called = _CALLED.findall(text) if inside_java else []
+    if called:
+        kind, says = called[-1]
+        return _one_line(says or kind)
+    return _one_line(text)
+
+
+def condition(error: BaseException | str) -> str:
+    """Spark's name for the innermost error, like `UNRESOLVED_COLUMN.WITH_SUGGESTION`; empty if it has none."""
+    names = [match.group(1) for match in _CONDITION.finditer(str(error))]
+    inner = [name for name in names if name not in _WRAPPERS] or [name for name in names if name != "STREAM_FAILED"]
+    return inner[-1] if inner else ""
+
+
+def position(error: BaseException) -> int | None:
+    """The line inside a SQL text that an error is about."""
+    match = _POSITION.search(str(error))
+    return int(match.group(1)) if match else None
+
+
+def _python(text: str) -> str:
+    raised = _PYTHON.findall(text)
+    if raised and raised[-1][0].startswith("penstock."):
+        return _one_line(raised[-1][1])
+    places = [place for place in _PYTHON_LINE.findall(text) if "pyspark" not in place[0]]
+    what = f"{raised[-1][0].split('.')[-1]}: {raised[-1][1]}" if raised else "a Python function raised"
+    where = f" ({places[-1][0].split('/')[-1]}:{places[-1][1]} in {places[-1][2]})" if places else ""
+    return _one_line(what + where)
+
+
+def _one_line(text: str) -> str:
+    first = _NOISE.sub("", text.strip()).split("\n\n")[0].splitlines()
+    line = next((part.strip() for part in first if part.strip()), "no reason given")
+    line = _POSITION.sub("", line).rstrip("; ")
+    # What a stream carries is not ours to trust: no control characters on a terminal.
+    return "".join(char if char.isprintable() else " " for char in line)
+
+
+#: The data, the query or the checkpoint is at fault: the same batch would fail in the same way.
+_PERMANENT = (
+    # the query does not fit the data or itself
+    "UNRESOLVED_",
+    "PARSE_",
+    "DATATYPE_MISMATCH",
+    "DATA_TYPE_MISMATCH",
+    "AMBIGUOUS_",
+    "INVALID_",
+    "UNSUPPORTED_",
+    "MISSING_AGGREGATION",
+    "MISSING_GROUP_BY",
+    "STREAMING_OUTPUT_MODE",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "PATH_NOT_FOUND",
+    "COLUMN_NOT_FOUND",
+    "FIELD_NOT_FOUND",
+    "INCOMPATIBLE_",
+    "CANNOT_UP_CAST_DATATYPE",
+    "WRITE_STREAM_NOT_ALLOWED",
+    # a value in the batch: it will be there again (ANSI mode is Spark's default)
+    "USER_RAISED_EXCEPTION",
+    "CAST_",
+    "CANNOT_PARSE_",
+    "DIVIDE_BY_ZERO",
+    "REMAINDER_BY_ZERO",
+    "ARITHMETIC_OVERFLOW",
+    "BINARY_ARITHMETIC_OVERFLOW",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "MALFORMED_",
+    "NOT_NULL_ASSERT_VIOLATION",
+    "NULL_",
+    # state and checkpoint that do not fit the query
+    "STATE_STORE_",
+    "CANNOT_LOAD_STATE_STORE",
+    "STREAMING_STATEFUL_",
+    "STREAMING_CHECKPOINT_",
+    "STREAMING_QUERY_EVOLUTION_ERROR",
+    "STREAM_STREAM_JOIN_INCONSISTENT_STATE",
+    "STDS_",
+    "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    # records that are gone
+    "KAFKA_DATA_LOSS",
+)
+
+#: Exceptions of Kafka's client and of Java that no retry mends: credentials, rights, certificates.
+_PERMANENT_CLASSES = re.compile(
+    r"\b(SaslAuthenticationException|SslAuthenticationException|AuthenticationException|SSLHandshakeException"
+    r"|(?:Topic|Group|Cluster|TransactionalId)AuthorizationException|RecordTooLargeException"
+    r"|UnsupportedVersionException|ProducerFencedException|AccessControlException|AccessDeniedException)\b"
+)
+
+
+def can_help(condition: str, text: str) -> bool:
+    """Whether trying again can help, by Spark's condition and the names of exceptions in its text."""
+    if condition.startswith(_PERMANENT):
+        return False
+    return not _PERMANENT_CLASSES.search(text)
+
+
+#: While a query is built and started nothing was read yet: what Spark refuses there it refuses again, but for these.
+_PASSING = re.compile(
+    r"No space left on device"
+    r"|\b(?:IOException|OSError|TimeoutException|ConnectException|SocketException|OutOfMemoryError)\b"
+)
+
+
+def may_pass(condition: str, text: str) -> bool:
+    """Whether a refusal at the start may be gone the next time: a full disk, a system that does not answer."""
+    return bool(_PASSING.search(text)) and can_help(condition, text)

@@ -1,0 +1,225 @@
+"""The SparkSession, made once, with settings that fit one machine or a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.java import java
+from penstock.redaction import java_pattern
+from penstock.spark import archive
+from penstock.spark.local_dir import local_dir
+from penstock.spark.pandas_later import without_pandas
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+
+_ALWAYS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # `${...}` is ours, and replaced when the file is loaded.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.driver.memory": "2g",
+    # What is kept is a batch, for a few seconds: packing it costs more than it saves.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "15s",
+}
+
+# What Spark hides in its pages, its event log and its plans: settings and options whose name or value looks like this.
+_HIDDEN = (
+    "(?i)secret|password|passwd|pwd|token|access[.]?key|jaas|credential|sas[l.]|sig=|keystore|truststore|private.?key"
+)
+
+# Last, so that nothing in a file undoes them: Kafka's client calls no URL, loads no login module that looks up names
+# elsewhere, and reads no file or variable that an option's value mentions.
+_KAFKA_STAYS_HOME = (
+    "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=",
+    "-Dorg.apache.kafka.disallowed.login.modules="
+    "com.sun.security.auth.module.JndiLoginModule,com.sun.security.auth.module.LdapLoginModule",
+    "-Dorg.apache.kafka.automatic.config.providers=none",
+)
+
+
+def _java_options(log: Path, level: str, *, archived: bool) -> list[str]:
+    return [
+        # A driver that is out of memory must end, not linger half alive.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:+UseParallelGC",
+        f"-Dpenstock.log={log}",
+        f"-Dpenstock.log.level={level}",
+        # Shuffle files and all else that Spark puts into a temporary folder; `spark.local.dir` of the file wins.
+        f'"-Djava.io.tmpdir={local_dir()}"',
+        f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+        *(archive.java_options() if archived else ()),
+    ]
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs inside the driver's own process."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def settings(
+    master: str, asked: Mapping[str, str], jars: Sequence[Path], java_options: Sequence[str]
+) -> dict[str, str]:
+    """Every setting of the session: ours, then what the file asks for."""
+    ours = {**_ALWAYS, "spark.master": master}
+    if is_local(master):
+        ours |= _one_machine(master)
+    else:
+        ours |= _cluster(master, jars)
+    given = {key if key.startswith("spark.") else f"spark.{key}": value for key, value in asked.items()}
+    given.pop("spark.master", None)
+    own = given.pop("spark.driver.extraJavaOptions", "")
+    executors = given.pop("spark.executor.extraJavaOptions", "")
+    return {
+        **ours,
+        **given,
+        "spark.redaction.regex": "|".join(filter(None, [_HIDDEN, given.get("spark.redaction.regex")])),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, [*java_options, own, *_KAFKA_STAYS_HOME])),
+        "spark.executor.extraJavaOptions": " ".join(filter(None, [executors, *_KAFKA_STAYS_HOME])),
+    }
+
+
+def _one_machine(master: str) -> dict[str, str]:
+    return {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.sql.shuffle.partitions": str(cores(master)),
+        # Plain renames: a fifth less time per small batch on a local disk than the default's file contexts.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
+    }
+
+
+def _cluster(master: str, jars: Sequence[Path]) -> dict[str, str]:
+    ours = {"spark.jars": ",".join(str(jar) for jar in jars)} if jars else {}
+    if "//127.0.0.1:" in master or "//localhost:" in master:
+        ours |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return ours
+
+
+def cores(master: str) -> int:
+    """How many tasks run at once with a local master."""
+    inside = master.partition("[")[2].rstrip("]").split(",")[0]
+    if inside == "*":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(inside) if inside.isdigit() else 1
+
+
+def session(
+    name: str,
+    *,
+    master: str = "local[*]",
+    asked: Mapping[str, str] | None = None,
+    jars: Sequence[Path] = (),
+    log: Path = Path("driver.log"),
+    verbose: bool = False,
+    archived: bool = True,
+    keep: Sequence[int] = (),
+) -> SparkSession:
+    """A new SparkSession; Spark's own talk goes to `log`, more of it and the JVM's to the screen when verbose.
+
+    `keep` are open files that the JVM holds for as long as it lives.
+    """
+    java()
+    from pyspark.sql import SparkSession
+
+    without_pandas()
+    log = log.absolute()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    # Python workers must be this interpreter, not the first `python3` of the PATH.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local(master):
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+    # By the environment, which only we can read: settings are on the command line for all to see.
+    os.environ["PENSTOCK_HIDDEN"] = java_pattern() or "(?!)"
+    # Last on the class path from the start: quicker than spark.jars, and the archive still fits.
+    os.environ["SPARK_DIST_CLASSPATH"] = ":".join(str(jar) for jar in jars)
+    builder = SparkSession.builder.appName(name)
+    java_options = _java_options(log, "info" if verbose else "warn", archived=archived)
+    for key, value in settings(master, asked or {}, jars, java_options).items():
+        builder = builder.config(key, value)
+    with _errors_to(None if verbose else log.with_suffix(".err")):
+        try:
+            if keep:
+                _launch(master, builder._options, keep)
+            spark = builder.getOrCreate()
+        except Exception as error:
+            raise PenstockError(
+                f"Spark did not start with master {master!r}: {_first_line(error)}; see {log}"
+            ) from error
+    _silence_python_log()
+    if not is_local(master) and "spark.sql.shuffle.partitions" not in (asked or {}):
+        spark.conf.set("spark.sql.shuffle.partitions", str(_cluster_cores(spark)))
+    return spark
+
+
+def _launch(master: str, options: Mapping[str, str], keep: Sequence[int]) -> None:
+    """Start the JVM as PySpark does, with files that it keeps open."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setMaster(master)
+    for key, value in options.items():
+        conf.set(key, value)
+    gateway = launch_gateway(conf, {"pass_fds": tuple(keep)})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def _cluster_cores(spark: SparkSession) -> int:
+    # Executors register one after the other; a first small job begins when enough of them are there.
+    spark.sparkContext.parallelize(range(2), 2).count()
+    return max(2, spark.sparkContext.defaultParallelism)
+
+
+def _silence_python_log() -> None:
+    # PySpark logs each refused query as a line of JSON on standard error; we say it in a sentence.
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    # Py4J raises when the JVM is gone or a function of ours fails, and prints the same with a traceback.
+    logging.getLogger("py4j").propagate = False
+    logging.getLogger().addFilter(_not_py4j)
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in ("java_gateway", "clientserver")
+
+
+@contextmanager
+def _errors_to(path: Path | None) -> Iterator[None]:
+    # The JVM inherits standard error when it starts and prints warnings there that no setting turns off.
+    if path is None:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

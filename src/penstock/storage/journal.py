@@ -1,0 +1,86 @@
+"""One small file for every batch that was committed: what it read, what it gave, and the checksums of its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.storage import files
+from penstock.storage.checkpoint import digest
+
+#: Spark keeps a hundred batches of its own logs.
+KEPT = 120
+
+
+class RecordError(PenstockError):
+    """A record of a batch is damaged."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A batch that was committed."""
+
+    batch: int
+    query: str
+    at: str
+    sources: tuple[Mapping[str, Any], ...] = ()
+    rows_in: int = 0
+    rows_out: int | None = None
+    bad: Mapping[str, int] = field(default_factory=dict)
+    receipts: Mapping[str, int] = field(default_factory=dict)
+    """The last batch of each target of ours; Spark's own targets have their log."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The checksum of each file of the checkpoint."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """What the small ones hold, so that they can be restored."""
+    log_url: str = ""
+    log: Mapping[str, str] = field(default_factory=dict)
+    """The checksums of the log that Spark keeps beside a target's data."""
+    adopted: bool = False
+    """Whether it was made after the fact: the run that committed the batch died before it could."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The records of one sink, below its ledger."""
+
+    url: str
+
+    @property
+    def numbers(self) -> list[int]:
+        """The batches on record."""
+        names = (name.removesuffix(".json") for name in files.names(self.url))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def write(self, record: Record) -> None:
+        """Put a batch on record: on the disk when this returns. Old records go."""
+        values = asdict(record)
+        text = json.dumps({"record": values, "sum": _sum(values)})
+        files.replace(f"{self.url}/{record.batch}.json", text)
+        files.remove(f"{self.url}/{record.batch - KEPT}.json")
+
+    def read(self, batch: int) -> Record:
+        """The record of a batch; a RecordError if it is not what was written."""
+        url = f"{self.url}/{batch}.json"
+        content = files.read(url) or b""
+        try:
+            found = json.loads(content)
+            if found["sum"] != _sum(found["record"]):
+                raise ValueError("its checksum does not fit")
+            values = found["record"]
+            return Record(**{**values, "sources": tuple(values["sources"])})
+        except (ValueError, KeyError, TypeError) as error:
+            fix = "restore it from a backup, or delete it: what it says can then not be checked"
+            raise RecordError(f"the record {url} is damaged: {error}; {fix}") from error
+
+    def last(self) -> Record | None:
+        """The newest record."""
+        known = self.numbers
+        return self.read(known[-1]) if known else None
+
+
+def _sum(values: Mapping[str, Any]) -> str:
+    return digest(json.dumps(values, sort_keys=True).encode())

@@ -1,0 +1,174 @@
+"""Whether a checkpoint still is what the records say: every difference that Spark itself would not notice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.storage import files
+from penstock.storage.checkpoint import Checkpoint, damage, digest
+from penstock.storage.journal import Journal, Record, RecordError
+
+_RESTORE = "`penstock checkpoint restore` puts it back"
+_ANEW = "restore the checkpoint, or begin anew with --new-checkpoint"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that does not fit, and what to do."""
+
+    says: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.says}; {self.fix}"
+
+
+@dataclass(frozen=True)
+class Ledgers:
+    """One sink's checkpoint, records, ledger and, if Spark writes its target with a log, that log."""
+
+    name: str
+    storage: str
+    log_url: str = ""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Spark's own."""
+        return Checkpoint(f"{self.storage}/checkpoints/{self.name}")
+
+    @property
+    def journal(self) -> Journal:
+        """Ours."""
+        return Journal(f"{self.ledger}/batches")
+
+    @property
+    def ledger(self) -> str:
+        """The folder of what we keep of it."""
+        return f"{self.storage}/ledger/{self.name}"
+
+    def targets(self) -> dict[str, tuple[str, int]]:
+        """The query and the batch that each target of ours has."""
+        folder = self.ledger
+        found = {}
+        for name in files.names(folder):
+            if name.endswith(".json") and not name.startswith("."):
+                held: Any = json.loads(files.read(f"{folder}/{name}") or b"{}")
+                found[name.removesuffix(".json")] = (str(held.get("query", "")), int(held.get("batch", -1)))
+        return found
+
+    def log_numbers(self) -> list[int]:
+        """The batches in the log beside the target's data."""
+        names = (name.removesuffix(".compact") for name in files.names(self.log_url)) if self.log_url else ()
+        return sorted({int(name) for name in names if name.isdigit()})
+
+
+def problems(sink: Ledgers) -> list[Problem]:
+    """Everything that does not fit, before the first row; nothing is changed."""
+    try:
+        last = sink.journal.last()
+        if not sink.checkpoint.numbers("offsets"):
+            return list(_new_over_old(sink, last))
+        return [*_structure(sink), *_behind(sink, last), *_changed(sink), *_log_changed(sink)]
+    except RecordError as error:
+        says, _, fix = str(error).rpartition("; ")
+        return [Problem(says, fix)]
+
+
+def _new_over_old(sink: Ledgers, last: Record | None) -> Iterator[Problem]:
+    if last is not None:
+        says = f"there is no checkpoint at {sink.checkpoint.url}, but batch {last.batch} was committed at {last.at}"
+        yield Problem(f"{says}: a new one over old output loses rows or doubles them", _ANEW)
+    elif any(batch >= 0 for _, batch in sink.targets().values()):
+        says = f"there is no checkpoint at {sink.checkpoint.url}, but its targets have batches of an earlier one"
+        yield Problem(says, _ANEW)
+    known = sink.log_numbers()
+    if known:
+        says = f"the output has batches up to {known[-1]} in {sink.log_url}, and there is no checkpoint of them"
+        fix = f"restore the checkpoint, or write to another path: Spark would skip the first {known[-1] + 1} batches"
+        yield Problem(says, fix)
+
+
+def _structure(sink: Ledgers) -> Iterator[Problem]:
+    checkpoint = sink.checkpoint
+    if not checkpoint.query:
+        yield Problem(f"{checkpoint.url}/metadata is missing or damaged", _RESTORE)
+    offsets, commits = checkpoint.numbers("offsets"), checkpoint.numbers("commits")
+    for log, numbers in (("offsets", offsets), ("commits", commits)):
+        for number in numbers:
+            wrong = damage(f"{log}/{number}", checkpoint.read(f"{log}/{number}"))
+            if wrong:
+                yield Problem(f"{checkpoint.url}/{log}/{number} {wrong}", _RESTORE)
+    missing = sorted(set(range(offsets[0], offsets[-1] + 1)) - set(offsets))
+    missing += [number for number in commits if number > offsets[-1]]
+    for number in missing:
+        yield Problem(f"{checkpoint.url}/offsets/{number} is missing", _RESTORE)
+
+
+def _behind(sink: Ledgers, last: Record | None) -> Iterator[Problem]:
+    """A checkpoint that was rolled back, or belongs to another query: its next batches have numbers that are taken."""
+    end, query = sink.checkpoint.numbers("offsets")[-1], sink.checkpoint.query
+    taken: dict[str, int] = {}
+    if last is not None and query and last.query != query:
+        says = f"the checkpoint {sink.checkpoint.url} is of query {query}, the records are of {last.query}"
+        yield Problem(f"{says}: a new checkpoint over old output", _ANEW)
+        return
+    if last is not None:
+        taken["on record"] = last.batch
+    for target, (owner, batch) in sink.targets().items():
+        if owner == query:
+            taken[f"in target {target!r}"] = batch
+    if sink.log_numbers():
+        taken[f"in {sink.log_url}"] = sink.log_numbers()[-1]
+    for where, batch in taken.items():
+        if batch > end:
+            says = f"the checkpoint {sink.checkpoint.url} ends with batch {end}, but batch {batch} is {where}"
+            yield Problem(f"{says}: rolled back, it would lose the rows of the batches between", _RESTORE)
+
+
+def _changed(sink: Ledgers) -> Iterator[Problem]:
+    checkpoint = sink.checkpoint
+    oldest = checkpoint.numbers("offsets")[0]
+    for number in sink.journal.numbers:
+        if number < oldest or number > checkpoint.numbers("offsets")[-1]:
+            continue
+        for name, expected in sink.journal.read(number).files.items():
+            content = checkpoint.read(name)
+            if content is None:
+                if not _was_compacted(checkpoint, name):
+                    yield Problem(f"{checkpoint.url}/{name} is missing, and batch {number} was committed", _RESTORE)
+            elif digest(content) != expected:
+                says = f"{checkpoint.url}/{name} has changed since batch {number} was committed"
+                yield Problem(says, _RESTORE)
+
+
+def _was_compacted(checkpoint: Checkpoint, name: str) -> bool:
+    """A file source folds its old logs into `N.compact` and removes them."""
+    folder, _, file = name.rpartition("/")
+    number = int(file.removesuffix(".compact")) if file.removesuffix(".compact").isdigit() else -1
+    if folder == "commits" and number >= 0:
+        commits = checkpoint.numbers("commits")
+        return bool(commits) and number < commits[0]
+    if not folder.startswith("sources/"):
+        return False
+    later = (each.removesuffix(".compact") for each in files.names(f"{checkpoint.url}/{folder}") if "." in each[1:])
+    return any(each.isdigit() and int(each) >= number for each in later)
+
+
+def _log_changed(sink: Ledgers) -> Iterator[Problem]:
+    """The log that says which files of the output count: without it, readers find too much or nothing."""
+    last = sink.journal.last()
+    url = sink.log_url or (last.log_url if last else "")
+    if not url:
+        return
+    there = set(files.names(url))
+    compacted = max((int(name.split(".")[0]) for name in there if name.endswith(".compact")), default=-1)
+    for number in sink.journal.numbers:
+        for name, expected in sink.journal.read(number).log.items():
+            content = files.read(f"{url}/{name}")
+            if content is None and int(name.split(".")[0]) > compacted:
+                yield Problem(f"{url}/{name} is missing, and batch {number} wrote it", "restore the output's log")
+            elif content is not None and digest(content) != expected:
+                yield Problem(f"{url}/{name} has changed since batch {number} wrote it", "restore the output's log")

@@ -1,0 +1,308 @@
+"""Events to views: each event is taken once, and a view can be had at any moment."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.events import Event, moment
+from penstock.storage.manifest import named_sources
+from penstock.watch.phases import phases
+from penstock.watch.series import Point, Series
+from penstock.watch.snapshot import read_share, rows_by_source, snapshot
+from penstock.watch.views import PipelineView, QueryView, State
+
+_MOST_EVENTS = 500
+_UNDER_WAY: tuple[State, ...] = ("starting", "running", "draining", "restarting")
+_STATES: dict[str, State] = {
+    "lease_taken": "starting",
+    "driver_started": "starting",
+    "started": "running",
+    "draining": "draining",
+    "restarting": "restarting",
+    "failed": "failed",
+    "gave_up": "failed",
+}
+
+#: Whether the process that wrote an event, by its host and pid, is still there; given the event's time.
+Alive = Callable[[str, int, float], bool]
+
+
+@dataclass
+class _Query:
+    view: QueryView
+    series: Series = field(default_factory=Series)
+    behind: dict[str, TimeBehind] = field(default_factory=dict)
+
+
+@dataclass
+class PipelineWatch:
+    """Everything that the events of one pipeline say so far."""
+
+    name: str
+    card: Mapping[str, Any] = field(default_factory=dict)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_EVENTS))
+    """What happened besides batches, the newest last."""
+    changes: int = 0
+    """Grows with every event, so that a viewer can tell whether there is something new."""
+    _view: PipelineView = field(init=False)
+    _queries: dict[str, _Query] = field(default_factory=dict)
+    _process: tuple[str, int, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._view = PipelineView(self.name)
+
+    def take(self, event: Event) -> None:
+        """One event more."""
+        self.changes += 1
+        if event["what"] == "batch":
+            self._batch(event)
+            return
+        self.events.append(event)
+        self._happened(event)
+
+    def view(self, now: float, alive: Alive = lambda _host, _pid, _at: True) -> PipelineView:
+        """The pipeline at a moment."""
+        nodes = self._nodes
+        state = self._view.state
+        if state in _UNDER_WAY and self._process is not None and not alive(*self._process):
+            state = "gone"
+        names = [node["name"] for node in nodes if node["role"] == "sink"]
+        order = [*names, *(name for name in self._queries if name not in names)]
+        up = state in ("running", "draining")
+        views = [self._query(name).view.seen_at(now if up else float("inf")) for name in order]
+        stalled = [query.stalled_since for query in views if query.stalled_since] if state == "running" else []
+        return replace(
+            self._view,
+            state="stalled" if stalled else state,
+            since=min(stalled) if stalled else self._view.since,
+            queries=tuple(replace(query, promise=self._promise(query.sink)) for query in views),
+            file=str(self.card.get("file", "")),
+            nodes=tuple(nodes),
+        )
+
+    def series(self, sink: str) -> list[Point]:
+        """The points of one query over time."""
+        return self._queries[sink].series.points if sink in self._queries else []
+
+    @property
+    def _nodes(self) -> list[dict[str, Any]]:
+        return list(self.card.get("nodes", []))
+
+    def _query(self, sink: str) -> _Query:
+        return self._queries.setdefault(sink, _Query(QueryView(sink)))
+
+    def _promise(self, sink: str) -> str:
+        node = next((node for node in self._nodes if node["role"] == "sink" and node["name"] == sink), {})
+        return "; ".join(f"{each['name']}: {each['promise']}" for each in node.get("targets", []))
+
+    def _happened(self, event: Event) -> None:
+        what, at = event["what"], moment(event["at"])
+        view = self._view
+        if what in _STATES:
+            view = replace(view, state=_STATES[what], since=at)
+        elif what in ("stopped", "lease_released", "driver_ended") and view.state != "failed":
+            ended_badly = what == "driver_ended" and not event.get("well", True)
+            if what != "driver_ended" or ended_badly:
+                view = replace(view, state="failed" if ended_badly else "stopped", since=at)
+        error = str(event.get("reason", "")) if what in _FAILURES else ""
+        if error:
+            view = replace(view, last_error=error, last_error_at=at)
+        self._view = replace(
+            view,
+            starts=view.starts + (what == "started"),
+            restarts=view.restarts + (what == "restarting"),
+            failures=view.failures + (what in ("failed", "query_restarting")),
+        )
+        if "pid" in event and "host" in event:
+            self._process = (str(event["host"]), int(event["pid"]), at)
+        self._of_a_sink(what, event)
+
+    def _of_a_sink(self, what: str, event: Event) -> None:
+        if what == "missed":
+            query = self._query(str(event.get("sink")))
+            query.view = replace(query.view, missed_rows=query.view.missed_rows + int(event.get("rows", 0)))
+        if what == "stalled":
+            since = moment(event["at"]) - float(event.get("seconds", 0))
+            self._stall(str(event.get("sink")), since, str(event.get("reason", "")))
+        if what == "resumed":
+            self._stall(str(event.get("sink")))
+        if what == "started":
+            for sink in list(self._queries):
+                self._stall(sink)
+        if what == "query_restarting":
+            query = self._query(str(event.get("sink")))
+            reason = str(event.get("reason", ""))
+            query.view = replace(query.view, restarts=query.view.restarts + 1, last_error=reason)
+
+    def _stall(self, sink: str, since: float = 0.0, reason: str = "") -> None:
+        query = self._query(sink)
+        query.view = replace(query.view, stalled_since=since, stalled_reason=reason)
+
+    def _batch(self, event: Event) -> None:
+        progress: Mapping[str, Any] = event.get("progress") or {}
+        if "batchId" not in progress:
+            return
+        query = self._query(str(progress.get("name") or ""))
+        at = moment(event["at"])
+        sources = progress.get("sources") or []
+        names = named_sources(self._nodes, query.view.sink, [str(each.get("description", "")) for each in sources])
+        query.view = _with_batch(query.view, progress, at, dict(zip(names, sources, strict=True)))
+        windows = event.get("oldest_window_ends") or {}
+        behind = [
+            seconds
+            for name, source in zip(names, sources, strict=True)
+            if (seconds := query.behind.setdefault(name, TimeBehind()).seconds(source, at)) is not None
+        ]
+        query.view = replace(
+            query.view,
+            seconds_behind=max(behind) if behind else None,
+            oldest_window_ends=min(windows.values()) if windows else "",
+        )
+        seen = snapshot(progress)
+        query.series.add(Point.of(query.view, seen.late_rows, seen.bad))
+
+
+_FAILURES = ("failed", "gave_up", "restarting", "query_restarting", "driver_ended", "lease_lost")
+
+
+def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources: Mapping[str, Any]) -> QueryView:
+    seen = snapshot(progress)
+    watermark = moment(seen.watermark)
+    share = read_share(progress)
+    rows = rows_by_source(progress) or {name: each.get("numInputRows", 0) for name, each in sources.items()}
+    known = {name: partitions for name, source in sources.items() if (partitions := rows_behind(source)) is not None}
+    return replace(
+        view,
+        batch=seen.batch,
+        at=at,
+        stalled_since=0.0,
+        stalled_reason="",
+        input_per_second=_rate(progress.get("inputRowsPerSecond"), share),
+        processed_per_second=_rate(progress.get("processedRowsPerSecond"), share),
+        output_per_second=_out(seen.rows_out, seen.seconds),
+        seconds=seen.seconds,
+        phases=phases(progress),
+        behind=known,
+        watermark=seen.watermark,
+        watermark_delay_seconds=round(at - watermark, 3) if watermark else None,
+        state_rows=seen.state_rows,
+        state_memory_bytes=seen.state_bytes,
+        state_disk_bytes=_on_disk(progress),
+        batches=view.batches + (seen.rows_in > 0),
+        rows_in=view.rows_in + seen.rows_in,
+        rows_in_by_source=_sum(view.rows_in_by_source, rows),
+        input_per_second_by_source={
+            name: _rate(each.get("inputRowsPerSecond"), share) for name, each in sources.items()
+        },
+        rows_out=view.rows_out if seen.rows_out is None else (view.rows_out or 0) + seen.rows_out,
+        late_rows=view.late_rows + seen.late_rows,
+        bad_records=_sum(view.bad_records, seen.bad_records),
+    )
+
+
+def _rate(value: Any, share: float = 1.0) -> float:
+    # Spark says NaN and Infinity for the first batch of a query, in JSON as text or not at all.
+    try:
+        rate = float(value) * share
+    except (TypeError, ValueError):
+        return 0.0
+    return round(rate, 3) if 0 <= rate < float("inf") else 0.0
+
+
+def _out(rows: int | None, seconds: float) -> float | None:
+    return None if rows is None else round(rows / seconds, 3) if seconds else 0.0
+
+
+def _on_disk(progress: Mapping[str, Any]) -> int:
+    operators = progress.get("stateOperators") or []
+    return sum(int((each.get("customMetrics") or {}).get("rocksdbSstFileSize", 0)) for each in operators)
+
+
+def _sum(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {name: before.get(name, 0) + more.get(name, 0) for name in [*before, *(n for n in more if n not in before)]}
+
+
+_MOST_POINTS = 512
+
+Partitions = dict[str, int]
+"""Offsets or rows by `topic/partition`."""
+
+
+def offsets(given: Any) -> Partitions | None:
+    """Offsets as Kafka's source reports them; None for what is none."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return None
+    if not isinstance(given, Mapping) or not given:
+        return None
+    found: Partitions = {}
+    for topic, partitions in given.items():
+        if not isinstance(partitions, Mapping):
+            return None
+        for partition, offset in partitions.items():
+            if not isinstance(offset, int):
+                return None
+            found[f"{topic}/{partition}"] = offset
+    return found
+
+
+def rows_behind(source: Mapping[str, Any]) -> Partitions | None:
+    """How many rows each partition has beyond what was read, when the batch was planned; None if nobody knows."""
+    latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
+    if latest is None or end is None:
+        return None
+    return {name: max(0, newest - end.get(name, 0)) for name, newest in latest.items()}
+
+
+@dataclass
+class TimeBehind:
+    """When each partition had how much, from the reports so far.
+
+    latest     100 ──── 200 ──── 300        a query that has read 150 at 10:03 is where
+    at         10:01    10:02    10:03      the topic was at 10:01:30: 90 seconds behind
+    """
+
+    _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+
+    def seconds(self, source: Mapping[str, Any], at: float) -> float | None:
+        """How long ago the newest row that was read was the newest there was; the worst of the partitions."""
+        latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
+        if latest is None or end is None:
+            return None
+        behind = 0.0
+        for name, newest in latest.items():
+            points = self._seen(name, newest, at)
+            if end.get(name, 0) < newest:
+                behind = max(behind, at - _when(points, end.get(name, 0)))
+        return behind
+
+    def _seen(self, name: str, newest: int, at: float) -> list[tuple[int, float]]:
+        points = self._points.setdefault(name, [])
+        if points and newest < points[-1][0]:
+            # The topic was made anew.
+            points.clear()
+        if not points or newest > points[-1][0]:
+            points.append((newest, at))
+        else:
+            points[-1] = (newest, points[-1][1])
+        if len(points) > _MOST_POINTS:
+            del points[1:-1:2]
+        return points
+
+
+def _when(points: list[tuple[int, float]], offset: int) -> float:
+    """When a partition had this many rows; for more than is known, the first moment that is: at least so long ago."""
+    place = bisect_right(points, (offset, float("inf")))
+    if place == 0:
+        return points[0][1]
+    if place == len(points):
+        return points[-1][1]
+    (before, early), (after, late) = points[place - 1], points[place]
+    return early + (late - early) * (offset - before) / (after - before)
