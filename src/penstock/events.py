@@ -82,7 +82,7 @@ def first_day(history_seconds: float, now: datetime) -> str:
 
 
 @dataclass
-class Following:
+class EventTail:
     """One pipeline's events, each handed out once, in the order in which they were written.
 
     A line that is still being written is left for the next time; one that is no event is counted, not raised: a crash
@@ -149,7 +149,7 @@ class Following:
         return None
 
 
-def forget_before(folder: str, day: str) -> list[str]:
+def delete_before(folder: str, day: str) -> list[str]:
     """Delete the files of days before this one; which they were."""
     import fsspec
 
@@ -164,7 +164,7 @@ def forget_before(folder: str, day: str) -> list[str]:
     return old
 
 
-def moment(text: object) -> float:
+def parse_time(text: object) -> float:
     """A time as the log or Spark writes it, in seconds since 1970; 0 for none."""
     if not text:
         return 0.0
@@ -180,4 +180,4 @@ def _name(path: str) -> str:
 
 
 def _is_day(name: str) -> bool:
-    return moment(name[:_DAY]) > 0
+    return parse_time(name[:_DAY]) > 0

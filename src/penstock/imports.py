@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import BuildError
 
 
-def named(path: str) -> Any:
+def import_object(path: str) -> Any:
     """What `module:name` means; an error in our words if importing it fails."""
     from pyspark import cloudpickle
 

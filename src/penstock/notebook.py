@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.errors import CallError
 from penstock.pipeline import Pipeline
 from penstock.preview import query as _engine
-from penstock.preview.query import Limits, Looked, Shown
+from penstock.preview.query import Limits, Preview, RowBatch
 from penstock.preview.values import plain_value
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class View:
     mode: str = ""
     arrived: int = 0
 
-    def begin(self, looked: Looked) -> None:
+    def begin(self, looked: Preview) -> None:
         """The columns are known."""
         self.mode = looked.mode
         self.columns = [name for name, _ in looked.columns]
@@ -96,7 +96,7 @@ class View:
         times = [name for name, kind in looked.columns if kind.startswith(("timestamp", "date"))]
         self.x = self.x or next(iter(times), self.columns[0])
 
-    def take(self, shown: Shown) -> None:
+    def take(self, shown: RowBatch) -> None:
         """Rows that arrived, or the whole result anew."""
         self.arrived = len(shown.rows) if shown.replaces else self.arrived + len(shown.rows)
         self.replaces = shown.replaces
@@ -180,11 +180,11 @@ def _session(shell: Any) -> SparkSession:
     return spark
 
 
-def _looking(what: DataFrame | Pipeline, step: str | None, limits: Limits) -> AbstractContextManager[Looked]:
+def _looking(what: DataFrame | Pipeline, step: str | None, limits: Limits) -> AbstractContextManager[Preview]:
     if not isinstance(what, Pipeline):
         if step is not None:
             raise CallError("a step belongs to a pipeline; give the pipeline first, or the stream alone")
-        return _engine.looking(what, limits)
+        return _engine.preview_rows(what, limits)
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
@@ -193,9 +193,9 @@ def _looking(what: DataFrame | Pipeline, step: str | None, limits: Limits) -> Ab
     from penstock.engine import prepare
 
     frozen = what.freeze()
-    name = _engine.chosen(frozen, step)
-    needed = prepare(_engine.only(frozen, name, "earliest", limits), lambda _: None)
-    return _engine.look(needed, spark, name, limits)
+    name = _engine.stream_named(frozen, step)
+    needed = prepare(_engine.subgraph(frozen, name, "earliest", limits), lambda _: None)
+    return _engine.preview(needed, spark, name, limits)
 
 
 def _handle() -> Any:

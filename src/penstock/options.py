@@ -88,22 +88,22 @@ class _Connector(Options):
         """The same options with a service of this machine replaced by its address."""
         return self
 
-    def located(self, folder: Path) -> Self:
+    def with_absolute_paths(self, folder: Path) -> Self:
         """The same options with every path absolute: relative ones are in `folder`."""
         relative = {name: beside(folder, value) for name in self.paths if (value := getattr(self, name))}
         changed = {name: value for name, value in relative.items() if value != getattr(self, name)}
         return self.model_copy(update=changed) if changed else self
 
-    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:  # noqa: ARG002
+    def probe(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:  # noqa: ARG002
         """What the outside system says to these options, fact by fact; an error in our words at the first bad one."""
         yield from ()
 
     def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
         """An error in our words, before Spark starts, if the outside system cannot serve these options."""
-        for _ in self.examine(wait_seconds, say):
+        for _ in self.probe(wait_seconds, say):
             pass
 
-    def settled(self) -> Self:
+    def resolve_remote(self) -> Self:
         """The same options with what only the outside system knows filled in; asked after `preflight`."""
         return self
 
@@ -165,7 +165,7 @@ class SourceOptions(_Connector):
         return []
 
     @property
-    def described(self) -> tuple[str, ...]:
+    def spark_description(self) -> tuple[str, ...]:
         """Words that Spark's own description of this source has in it, by which its reports are told apart."""
         return ()
 
@@ -175,11 +175,11 @@ class SourceOptions(_Connector):
         ddl: str | None = getattr(self, "schema_", None)
         return ddl
 
-    def processed(self) -> Callable[[Any], None] | None:
+    def offset_committer(self) -> Callable[[Any], None] | None:
         """What is to be told the position of this source after each batch, as Spark reports it; None for nobody."""
         return None
 
-    def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
+    def for_preview(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
         """The same for a look: from now (`latest`) or the beginning (`earliest`), at most so many rows a batch."""
         return self
 
@@ -235,8 +235,8 @@ class SinkOptions(_Connector):
     modes: ClassVar[frozenset[str]] = frozenset(MODES)
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     promise: ClassVar[str]
-    remembers: ClassVar[bool] = True
-    shares: ClassVar[bool] = True
+    has_checkpoint: ClassVar[bool] = True
+    can_share: ClassVar[bool] = True
     """Whether it can be one of several targets."""
     upserts: ClassVar[bool] = False
     """Whether a replayed batch is harmless only because its rows have the same keys again."""

@@ -30,16 +30,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near is not None:
         return f"did you mean {near!r}?"
     more = [f"one of {len(words) - _MOST_LISTED:,} others"] if len(words) > _MOST_LISTED else []
-    return f"use {listed([*words[:_MOST_LISTED], *more])}" if words else ""
+    return f"use {join_words([*words[:_MOST_LISTED], *more])}" if words else ""
 
 
-def listed(words: Iterable[str], last: str = "or") -> str:
+def join_words(words: Iterable[str], last: str = "or") -> str:
     """a, b or c."""
     *first, end = list(words) or ["nothing"]
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """A value as a message says it; long text is cut, and secrets hide themselves."""
     if value is None:
         return "empty"

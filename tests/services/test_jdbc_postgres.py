@@ -11,7 +11,7 @@ import pytest
 from tests.services.postgres import PASSWORD
 
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.engine.targets import FanOut, part
+from penstock.engine.targets import TargetWriter, rows_for
 from penstock.errors import PenstockError, UnreachableError
 from penstock.options import Batch
 from penstock.testing.connectors import SinkSuite, batch
@@ -165,17 +165,17 @@ def test_a_pipeline_that_fails_inside_a_batch_writes_everything_once(project, po
     rows, last = fresh(), fresh()
     text = PIPELINE.format(name=fresh(), url=postgres.url, password=PASSWORD, rows=rows, last=last)
     pipeline = project.load(text)
-    real, failed = FanOut._write, []
+    real, failed = TargetWriter._write, []
 
     def failing(self, target, frame, this: Batch):
         if target.name == which and this.number == 1 and not failed:
             failed.append(this)
             if moment == "written":
-                target.connector.write_batch(part(target, frame), this)
+                target.connector.write_batch(rows_for(target, frame), this)
             raise OSError("a crash")
         real(self, target, frame, this)
 
-    monkeypatch.setattr(FanOut, "_write", failing)
+    monkeypatch.setattr(TargetWriter, "_write", failing)
     with pytest.raises(PenstockError, match="a crash"):
         project.run_once(pipeline)
     project.run_once(pipeline)

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from penstock.connectors.kafka import _transactions as kafka_transactions
 from penstock.connectors.kafka._transactions import Sending, send
-from penstock.engine.targets import FanOut
+from penstock.engine.targets import TargetWriter
 from penstock.errors import LoadError, PenstockError
 from penstock.load import load
 
@@ -65,7 +65,7 @@ def test_every_row_is_sent_once(numbers, kafka, topic):
 @pytest.mark.parametrize("moment", ["noted", "forgotten"])
 def test_a_batch_that_is_replayed_after_its_commit_is_not_sent_again(numbers, kafka, topic, monkeypatch, moment):
     """With the ledger it is skipped; without, Kafka itself knows that it has the batch."""
-    real, failed = FanOut._write, []
+    real, failed = TargetWriter._write, []
 
     def crashing(self, target, rows, batch):
         real(self, target, rows, batch)
@@ -75,7 +75,7 @@ def test_a_batch_that_is_replayed_after_its_commit_is_not_sent_again(numbers, ka
                 shutil.rmtree(Path(numbers.folder, ".penstock", "once", "ledger"))
             raise OSError("a crash after the write")
 
-    monkeypatch.setattr(FanOut, "_write", crashing)
+    monkeypatch.setattr(TargetWriter, "_write", crashing)
     loaded = numbers.load(pipeline(kafka, topic))
     with pytest.raises(PenstockError, match="a crash"):
         numbers.run_once(loaded)

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.connectors.delta import DeltaSink, DeltaSource
-from penstock.engine.targets import FanOut
+from penstock.engine.targets import TargetWriter
 from penstock.errors import BuildError, PenstockError
 from penstock.testing.connectors import SinkSuite, batch
 
@@ -144,7 +144,7 @@ sinks:
 
 def test_two_tables_side_by_side_keep_their_numbers_apart(trades, monkeypatch):
     """Each target's number is a setting of a session, and the first try of batch 1 fails after one of the writes."""
-    real, failed = FanOut._write, []
+    real, failed = TargetWriter._write, []
 
     def failing(self, target, rows, this):
         if (target.name, this.number) == ("last", 1) and not failed:
@@ -153,7 +153,7 @@ def test_two_tables_side_by_side_keep_their_numbers_apart(trades, monkeypatch):
             raise OSError("a crash")
         real(self, target, rows, this)
 
-    monkeypatch.setattr(FanOut, "_write", failing)
+    monkeypatch.setattr(TargetWriter, "_write", failing)
     pipeline = trades.load(SIDE_BY_SIDE)
     with pytest.raises(PenstockError, match="a crash"):
         trades.run_once(pipeline)

@@ -9,8 +9,8 @@ import pytest
 from tests.conftest import Project
 
 from penstock.errors import CallError, RunError
-from penstock.preview.query import Limits, look, looking
-from penstock.preview.request import Asked, messages, resolve
+from penstock.preview.query import Limits, preview, preview_rows
+from penstock.preview.request import PreviewRequest, messages, resolve
 
 TEXT = """
 name: words
@@ -27,7 +27,7 @@ def asked(project: Project, **wanted) -> tuple:
     from penstock.engine.prepare import absolute
 
     file = project.put("words.yaml", TEXT)
-    ready = resolve(Asked(str(file), **wanted))
+    ready = resolve(PreviewRequest(str(file), **wanted))
     return absolute(ready.pipeline), ready.name
 
 
@@ -35,7 +35,7 @@ def test_rows_of_a_step_arrive_and_the_sinks_are_not_run(project: Project):
     project.put("in/1.json", ROWS)
     pipeline, name = asked(project, start="earliest")
 
-    with look(pipeline, project.spark, name, Limits(rows=3)) as looked:
+    with preview(pipeline, project.spark, name, Limits(rows=3)) as looked:
         seen = list(messages(looked))
 
     assert seen[0] == {
@@ -54,7 +54,7 @@ def test_a_running_aggregate_is_shown_whole_after_each_batch(project: Project):
     project.put("in/1.json", ROWS)
     pipeline, name = asked(project, sql="SELECT word, sum(n) AS n FROM words GROUP BY word ORDER BY word")
 
-    with look(pipeline, project.spark, name, Limits()) as looked:
+    with preview(pipeline, project.spark, name, Limits()) as looked:
         first = next(looked.rows)
         project.put("in/2.json", '{"word": "c", "n": 5}\n')
         second = next(looked.rows)
@@ -67,7 +67,7 @@ def test_rows_beyond_the_limit_are_left_out_and_counted(project: Project):
     project.put("in/1.json", ROWS)
     pipeline, name = asked(project)
 
-    with look(pipeline, project.spark, name, Limits(rows=2)) as looked:
+    with preview(pipeline, project.spark, name, Limits(rows=2)) as looked:
         (shown,) = list(looked.rows)
 
     assert (len(shown.rows), shown.left_out) == (2, 1)
@@ -76,7 +76,7 @@ def test_rows_beyond_the_limit_are_left_out_and_counted(project: Project):
 def test_a_slow_look_is_told_what_it_has_missed(spark, tmp_path: Path):
     rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load().select("value")
 
-    with looking(rows, Limits(rows=10**6, per_second=1)) as looked:
+    with preview_rows(rows, Limits(rows=10**6, per_second=1)) as looked:
         shown = list(itertools.takewhile(lambda each: not each.left_out, looked.rows))
 
     assert sum(len(each.rows) for each in shown) < 100
@@ -85,10 +85,10 @@ def test_a_slow_look_is_told_what_it_has_missed(spark, tmp_path: Path):
 def test_a_look_ends_when_its_time_is_over_and_when_it_is_told_to(spark):
     rows = spark.readStream.format("rate").load()
 
-    with looking(rows, Limits(seconds=0)) as looked:
+    with preview_rows(rows, Limits(seconds=0)) as looked:
         list(looked.rows)
     assert looked.why() == "0 seconds are over"
-    with looking(rows, Limits(), enough=lambda: True) as looked:
+    with preview_rows(rows, Limits(), enough=lambda: True) as looked:
         list(looked.rows)
     assert looked.why() == "stopped"
     assert spark.streams.active == []
@@ -98,7 +98,7 @@ def test_bad_records_are_seen_with_the_reason(project: Project):
     project.put("in/1.json", ROWS + "{oops\n")
     pipeline, name = asked(project, step="words", bad=True)
 
-    with look(pipeline, project.spark, name, Limits(rows=1), bad=True) as looked:
+    with preview(pipeline, project.spark, name, Limits(rows=1), bad=True) as looked:
         (shown,) = list(looked.rows)
 
     assert shown.rows == [["not of the declared schema", "{oops"]]
@@ -107,16 +107,16 @@ def test_bad_records_are_seen_with_the_reason(project: Project):
 def test_a_step_has_no_bad_records_and_a_table_is_no_stream(project: Project, spark):
     pipeline, name = asked(project)
 
-    with pytest.raises(CallError, match="'loud' is a step"), look(pipeline, spark, name, Limits(), bad=True):
+    with pytest.raises(CallError, match="'loud' is a step"), preview(pipeline, spark, name, Limits(), bad=True):
         pass
-    with pytest.raises(CallError, match="no stream"), looking(spark.range(3), Limits()):
+    with pytest.raises(CallError, match="no stream"), preview_rows(spark.range(3), Limits()):
         pass
 
 
 def test_what_fails_while_it_runs_is_said_in_a_sentence(spark):
     rows = spark.readStream.format("rate").load().selectExpr("raise_error('<b>no</b>') AS x")
 
-    with pytest.raises(RunError, match="<b>no</b>"), looking(rows, Limits()) as looked:
+    with pytest.raises(RunError, match="<b>no</b>"), preview_rows(rows, Limits()) as looked:
         list(looked.rows)
 
 
@@ -137,7 +137,7 @@ def test_every_kind_of_value_can_be_json(spark):
         )
     )
 
-    with looking(rows, Limits(rows=1)) as looked:
+    with preview_rows(rows, Limits(rows=1)) as looked:
         (shown,) = [each for each in looked.rows if each.rows]
 
     assert shown.rows[0] == [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine import start
-from penstock.engine.targets import FanOut, part
+from penstock.engine.targets import TargetWriter, rows_for
 from penstock.errors import PenstockError
 
 PIPELINE = """
@@ -101,7 +101,7 @@ def test_any_reader_of_the_folder_sees_each_row_once(project, folder):
 @pytest.mark.parametrize("which", ["everything", "even"])
 def test_a_batch_that_is_replayed_is_written_once(project, folder, monkeypatch, which, moment):
     """The second batch fails before, after and long after the write of one of its targets."""
-    real = FanOut._write
+    real = TargetWriter._write
     failed = []
 
     def failing(self, target, rows, batch):
@@ -111,14 +111,14 @@ def test_a_batch_that_is_replayed_is_written_once(project, folder, monkeypatch, 
             raise OSError("a crash before the write")
         if due and moment == "written":
             failed.append(batch)
-            target.connector.write_batch(part(target, rows), batch)
+            target.connector.write_batch(rows_for(target, rows), batch)
             raise OSError("a crash after the write and before the ledger")
         real(self, target, rows, batch)
         if due:
             failed.append(batch)
             raise OSError("a crash after the ledger")
 
-    monkeypatch.setattr(FanOut, "_write", failing)
+    monkeypatch.setattr(TargetWriter, "_write", failing)
     pipeline = project.load(PIPELINE)
     with pytest.raises(PenstockError, match="a crash"):
         project.run_once(pipeline)
@@ -134,7 +134,7 @@ def test_what_is_kept_of_a_batch_is_released_even_when_it_fails(project, folder,
     def fails(*_arguments):
         raise OSError("no")
 
-    monkeypatch.setattr(FanOut, "_write", fails)
+    monkeypatch.setattr(TargetWriter, "_write", fails)
     before = project.spark.sparkContext._jsc.getPersistentRDDs().size()
     with pytest.raises(PenstockError):
         project.run(PIPELINE)

@@ -13,7 +13,7 @@ from penstock.checks.aggregates import (
 )
 from penstock.checks.texts import sql_text
 from penstock.model import Finding, Pipeline
-from penstock.text import listed
+from penstock.text import join_words
 
 
 def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
@@ -23,7 +23,7 @@ def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
             modes = target.connector.modes
             if sink.mode not in modes:
                 says = f"sink {sink.name!r}: {target.connector.kind} cannot write mode {sink.mode!r}"
-                yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {listed(sorted(modes))}")
+                yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {join_words(sorted(modes))}")
             elif (problem := target.connector.unfit(sink.mode)) is not None:
                 yield Finding("mode-fits-sink", pipeline.where(sink, *target.keys), f"sink {sink.name!r}: {problem}")
 
@@ -32,7 +32,7 @@ def targets_can_share(pipeline: Pipeline) -> Iterator[Finding]:
     """Every one of several targets is a connector that can be one of several."""
     for sink in pipeline.sinks:
         for target in sink.targets:
-            if not sink.native and not target.connector.shares:
+            if not sink.native and not target.connector.can_share:
                 says = f"sink {sink.name!r}: {target.connector.kind} cannot be one of several targets, nor take a part"
                 at = pipeline.where(sink, *target.keys)
                 yield Finding("targets-can-share", at, says, "give it a sink of its own")

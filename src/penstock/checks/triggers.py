@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock.checks.aggregates import sources_of, steps_of, surely_groups
 from penstock.model import Finding, Pipeline, Sink
 from penstock.options import MICRO_BATCHES, seconds
-from penstock.text import listed
+from penstock.text import join_words
 
 _LEAST_SECONDS = 5
 _LEAST_SETTING = "spark.sql.streaming.realTimeMode.minBatchDuration"
@@ -42,7 +42,7 @@ def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:
         allowed = _MODES.get(sink.trigger.kind, (sink.mode,))
         if sink.mode not in allowed:
             says = f"sink {sink.name!r}: trigger '{sink.trigger}' cannot write mode {sink.mode!r}"
-            yield Finding("trigger-fits-mode", pipeline.where(sink, "trigger"), says, f"use mode {listed(allowed)}")
+            yield Finding("trigger-fits-mode", pipeline.where(sink, "trigger"), says, f"use mode {join_words(allowed)}")
 
 
 def trigger_is_long_enough(pipeline: Pipeline) -> Iterator[Finding]:
@@ -75,5 +75,5 @@ def _finding(pipeline: Pipeline, sink: Sink, rule: str, says: str, triggers: fro
         "continuous": "continuous 1 second",
         "real-time": "real-time 5 seconds",
     }
-    fix = f"use {listed(words for kind, words in spelled.items() if kind in triggers)}"
+    fix = f"use {join_words(words for kind, words in spelled.items() if kind in triggers)}"
     return Finding(rule, pipeline.where(sink, "trigger"), says, fix)

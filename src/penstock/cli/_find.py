@@ -10,7 +10,7 @@ from penstock.errors import CallError, PenstockError
 from penstock.load import load
 from penstock.load.files import pipelines_in
 from penstock.storage.layout import DEFAULT, Storage
-from penstock.text import did_you_mean, listed
+from penstock.text import did_you_mean, join_words
 from penstock.watch.board import NAME, Board
 
 _SUFFIXES = (".yaml", ".yml", ".py")
@@ -24,7 +24,7 @@ def storage_of(named: str) -> Storage:
     if found is not None:
         return found
     there = sorted({each.name for folder in roots() for each in folder.iterdir() if (each / "events").is_dir()})
-    known = f"there is {listed(there, 'and')}" if there else "there is none here"
+    known = f"there is {join_words(there, 'and')}" if there else "there is none here"
     raise CallError(f"no pipeline is called {named!r}; {known}; give its file, or call this where the file is")
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli import say
-from penstock.preview.query import Limits, Looked
-from penstock.preview.request import Asked, messages, opened
+from penstock.preview.query import Limits, Preview
+from penstock.preview.request import PreviewRequest, messages, open_preview
 from penstock.watch.status import plain
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -43,12 +43,12 @@ def options(command: _F) -> _F:
     return command
 
 
-def show(wanted: Asked, *, as_json: bool) -> None:
+def show(wanted: PreviewRequest, *, as_json: bool) -> None:
     """Show what is wanted until a limit, Ctrl-C or the end."""
     os.umask(0o077)
     stopping = threading.Event()
     say("starting Spark; Ctrl-C ends")
-    with opened(wanted, say, stopping.is_set) as looked:
+    with open_preview(wanted, say, stopping.is_set) as looked:
         # Only now: Spark's own handler of Ctrl-C, set with the session, would cancel the running batch.
         signal.signal(signal.SIGINT, lambda *_: stopping.set())
         if as_json:
@@ -64,7 +64,7 @@ def limits(rows: int, seconds: float, per_second: int) -> Limits:
     return Limits(rows, seconds, per_second)
 
 
-def _print(looked: Looked) -> None:
+def _print(looked: Preview) -> None:
     names = [name for name, _ in looked.columns]
     width = [len(name) for name in names]
     begun = False

@@ -118,7 +118,7 @@ def _of_file(file: str, name: str) -> KafkaSink:
     ends = {node.name: connector for node, connector in pipeline.ends}
     if name not in ends:
         raise CallError(f"{file} has no source or sink {name!r}; {did_you_mean(name, ends)}")
-    connector = ends[name].located(Path(pipeline.folder))
+    connector = ends[name].with_absolute_paths(Path(pipeline.folder))
     sender = getattr(connector, "sender", None)
     if sender is None:
         raise CallError(f"{name!r} of {file} is {connector.kind}, and a feed writes to kafka or eventhubs")

@@ -18,7 +18,7 @@ from penstock.errors import CallError
 from penstock.storage import files, restore
 from penstock.storage.layout import Storage
 from penstock.storage.lease import Taking
-from penstock.storage.verify import Ledgers, problems
+from penstock.storage.verify import SinkStorage, find_problems
 
 
 @click.group("checkpoint", short_help="Verify, show, back up or restore a pipeline's checkpoints.")
@@ -38,7 +38,7 @@ def verify(named: str) -> None:
     """
     found = False
     for sink in _sinks(storage_of(named)):
-        wrong = problems(sink)
+        wrong = find_problems(sink)
         found = found or bool(wrong)
         for problem in wrong:
             click.echo(f"{sink.name}: {problem}")
@@ -99,7 +99,7 @@ def restore_(named: str, place: Path | None, behind: bool) -> None:
         for sink in sinks:
             for name in restore.from_records(sink):
                 click.echo(f"{sink.name}: {name}")
-    wrong = [f"{sink.name}: {problem}" for sink in sinks for problem in problems(sink)]
+    wrong = [f"{sink.name}: {problem}" for sink in sinks for problem in find_problems(sink)]
     for text in wrong:
         say(text)
     sys.exit(1 if wrong else 0)
@@ -114,20 +114,20 @@ def _alone(storage: Storage) -> Iterator[None]:
         lease.release()
 
 
-def _sinks(storage: Storage) -> list[Ledgers]:
+def _sinks(storage: Storage) -> list[SinkStorage]:
     """Every sink that has a checkpoint or records here; the last record knows where its target's log is."""
-    names = {*files.names(f"{storage.url}/ledger"), *files.names(f"{storage.url}/checkpoints")}
+    names = {*files.list_names(f"{storage.url}/ledger"), *files.list_names(f"{storage.url}/checkpoints")}
     found = []
     for name in sorted(each for each in names if not each.endswith(".json") and not each.startswith(".")):
-        sink = Ledgers(name, storage.url)
+        sink = SinkStorage(name, storage.url)
         known = sink.journal.numbers
-        found.append(Ledgers(name, storage.url, sink.journal.read(known[-1]).log_url if known else ""))
+        found.append(SinkStorage(name, storage.url, sink.journal.read(known[-1]).log_url if known else ""))
     if not found:
         raise CallError(f"{storage.url} has no checkpoint yet; run the pipeline first")
     return found
 
 
-def _summary(sink: Ledgers) -> str:
+def _summary(sink: SinkStorage) -> str:
     commits = sink.checkpoint.numbers("commits")
     known = sink.journal.numbers
     if not commits:
@@ -135,7 +135,7 @@ def _summary(sink: Ledgers) -> str:
     return f"{commits[-1] + 1:,} batches committed, {len(known)} of the last on record"
 
 
-def _shown(sink: Ledgers) -> dict[str, Any]:
+def _shown(sink: SinkStorage) -> dict[str, Any]:
     commits = sink.checkpoint.numbers("commits")
     return {
         "sink": sink.name,

@@ -126,7 +126,7 @@ def _ends(file: str, wait_seconds: float) -> list[Fact]:
     facts: list[Fact] = []
     for node, connector in pipeline.ends:
         who = f"{type(node).__name__.lower()} {node.name}"
-        located = connector.located(Path(pipeline.folder))
+        located = connector.with_absolute_paths(Path(pipeline.folder))
         found = f"the {', '.join(located.services)} of this machine, which a run starts"
         facts += [Fact(who, True, found)] if located.services else _examined(who, located, wait_seconds)
     return facts
@@ -135,7 +135,7 @@ def _ends(file: str, wait_seconds: float) -> list[Fact]:
 def _examined(who: str, connector: SourceOptions | SinkOptions, wait_seconds: float) -> list[Fact]:
     facts: list[Fact] = []
     try:
-        for seen in connector.examine(wait_seconds, say):
+        for seen in connector.probe(wait_seconds, say):
             facts.append(Fact(f"{who}: {seen.what}", True, seen.says))
     except PenstockError as error:
         return [*facts, Fact(who, False, str(error))]

@@ -21,7 +21,7 @@ from penstock.feeds.http import Resume, Stream
 from penstock.feeds.loop import Feeding
 from penstock.feeds.pace import Live, OwnPace, Pace, Steady, Unhurried
 from penstock.feeds.replay import Replay
-from penstock.text import did_you_mean, listed
+from penstock.text import did_you_mean, join_words
 
 #: What replayed lines are called in a folder; everything else is JSON.
 _SUFFIXES = {".csv": "csv", ".txt": "txt", ".log": "txt"}
@@ -119,7 +119,7 @@ def refuse_foreign(source: str) -> None:
     names = {each.name: each.opts[0] for each in context.command.params if each.name in FOREIGN[source]}
     said = [option for name, option in names.items() if _is_given(context, str(name))]
     if said:
-        raise CallError(f"{listed(said, 'and')}: that is not for {source}; take it out")
+        raise CallError(f"{join_words(said, 'and')}: that is not for {source}; take it out")
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -158,12 +158,18 @@ def command(kind: str | None, **options: Any) -> None:
 def _one_source(kind: str | None, options: dict[str, Any]) -> None:
     found = [name for name, value in (("KIND", kind), ("--file", options["file"]), ("--http", options["url"])) if value]
     if len(found) != 1:
-        raise CallError(f"a feed has one source, and this call has {listed(found, 'and')}; give KIND, --file or --http")
+        raise CallError(
+            f"a feed has one source, and this call has {join_words(found, 'and')}; give KIND, --file or --http"
+        )
     if kind is not None and kind not in FEEDS:
         raise CallError(f"there is no kind {kind!r} of made-up records; {did_you_mean(kind, FEEDS)}")
     wanted = STREAMS.get(kind or "", ("",))
     if len(options["targets"]) != len(wanted):
-        what = f"{kind} are {len(wanted)} streams, {listed(wanted, 'and')}" if len(wanted) > 1 else "this is one stream"
+        what = (
+            f"{kind} are {len(wanted)} streams, {join_words(wanted, 'and')}"
+            if len(wanted) > 1
+            else "this is one stream"
+        )
         raise CallError(f"{what}, and this call has {len(options['targets'])} --to; give {len(wanted)}")
     if options["burst"] and not options["rate"]:
         raise CallError("--burst is relative to a rate; give --rate too")
@@ -242,7 +248,7 @@ def _feed(
     stream: Stream | None = None,
 ) -> None:  # fmt: skip
     named = [target_of(text, each) for text, each in zip(options["targets"], words, strict=True)]
-    names = listed([name for _, name in named], "and")
+    names = join_words([name for _, name in named], "and")
     disorder = Disorder(
         options["late"], options["late_by"], options["shuffle"], options["duplicate"], options["corrupt"]
     )

@@ -8,7 +8,7 @@ from collections import deque
 import click
 
 from penstock.cli._find import storage_of
-from penstock.events import Following
+from penstock.events import EventTail
 from penstock.watch.history import story
 
 
@@ -21,7 +21,7 @@ def command(named: str, most: int | None, as_json: bool) -> None:
 
     Example: penstock history trades -n 20
     """
-    events = Following(f"{storage_of(named).url}/events").new()
+    events = EventTail(f"{storage_of(named).url}/events").new()
     lines = (json.dumps(event) for event in events) if as_json else story(events)
     for text in lines if most is None else deque(lines, most):
         click.echo(text)

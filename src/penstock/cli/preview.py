@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.cli import _preview as _look
-from penstock.preview.request import Asked
+from penstock.preview.request import PreviewRequest
 
 
 @click.command(short_help="See rows of a source or step arrive, without running the sinks.")
@@ -23,5 +23,5 @@ def command(
     Example: penstock preview trades.yaml totals
     """
     start = "earliest" if earliest else "latest"
-    wanted = Asked(file, step, start=start, bad=bad, limits=_look.limits(rows, seconds, per_second))  # type: ignore[arg-type]
+    wanted = PreviewRequest(file, step, start=start, bad=bad, limits=_look.limits(rows, seconds, per_second))  # type: ignore[arg-type]
     _look.show(wanted, as_json=as_json)

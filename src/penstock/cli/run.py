@@ -16,8 +16,8 @@ from penstock.cli import said
 from penstock.cli._stderr import Talk
 from penstock.model import Pipeline
 from penstock.spark.local_dir import remove_leftovers
-from penstock.supervise.process import Child
-from penstock.supervise.protocol import Orders
+from penstock.supervise.process import DriverProcess
+from penstock.supervise.protocol import RunOptions
 from penstock.text import Waiting
 from penstock.watch.snapshot import snapshot
 from penstock.watch.terminal import Total, line, summary, table
@@ -61,9 +61,9 @@ def command(
     """
     # Checkpoints, state and events are for this user alone; the driver and its JVM inherit this.
     os.umask(0o077)
-    orders = Orders(**asked)
+    orders = RunOptions(**asked)
     # Before anything else: it imports Spark while the file is checked and the lease is taken.
-    first = Child(orders)
+    first = DriverProcess(orders)
     talk = Talk()
     try:
         health = (health_host, health_port, health_names) if health_port else None
@@ -132,7 +132,7 @@ class _Doors:
             yield
 
 
-def _supervise(orders: Orders, first: Child, talk: Talk, doors: _Doors) -> End:
+def _supervise(orders: RunOptions, first: DriverProcess, talk: Talk, doors: _Doors) -> End:
     pipeline = checked(orders.file, orders.master, talk.say)
     from penstock.cli.run import screen
     from penstock.events import EventLog
@@ -150,7 +150,7 @@ def _supervise(orders: Orders, first: Child, talk: Talk, doors: _Doors) -> End:
         tell("lease_taken", token=lease.holder.token, pid=lease.holder.pid, host=lease.holder.host)
         with screen(pipeline, talk) as shown:
             supervisor = Supervisor(
-                start=lambda: Child(orders),
+                start=lambda: DriverProcess(orders),
                 lease=lease,
                 policy=pipeline.restart,
                 state=state,

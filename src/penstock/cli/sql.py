@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.cli import _preview as _look
-from penstock.preview.request import Asked
+from penstock.preview.request import PreviewRequest
 
 
 @click.command(short_help="Ask live streams with a SELECT.")
@@ -18,5 +18,5 @@ def command(file: str, select: str, earliest: bool, rows: int, seconds: float, p
     Example: penstock sql trades.yaml "SELECT Type, count(*) AS n FROM trades GROUP BY Type"
     """
     start = "earliest" if earliest else "latest"
-    wanted = Asked(file, sql=select, start=start, limits=_look.limits(rows, seconds, per_second))  # type: ignore[arg-type]
+    wanted = PreviewRequest(file, sql=select, start=start, limits=_look.limits(rows, seconds, per_second))  # type: ignore[arg-type]
     _look.show(wanted, as_json=as_json)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from penstock.model import Pipeline
     from penstock.testing.difference import Line
-    from penstock.testing.result import Outcome
+    from penstock.testing.result import Result
 
 _COLOURS = {"missing": "red", "unexpected": "green", "different": "yellow", "order": "yellow", "says": None}
 _POLL_SECONDS = 0.2
@@ -74,7 +74,7 @@ class Asked:
 class _Report:
     """Every outcome, and what kept tests from running."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[Result]
     broken: Sequence[Suite]
 
     @property
@@ -86,7 +86,7 @@ class _Report:
 def _run(suites: Sequence[Suite], *, as_json: bool) -> _Report:
     began = time.perf_counter()
     broken = _said_broken(suites)
-    outcomes: list[Outcome] = []
+    outcomes: list[Result] = []
     if any(suite.trials for suite in suites):
         from penstock.testing.spark import quick_session
 
@@ -102,9 +102,9 @@ def _run(suites: Sequence[Suite], *, as_json: bool) -> _Report:
     return _Report(outcomes, broken)
 
 
-def run_suites(suites: Iterable[Suite], spark: SparkSession, show: Callable[[str], None]) -> list[Outcome]:
+def run_suites(suites: Iterable[Suite], spark: SparkSession, show: Callable[[str], None]) -> list[Result]:
     """Run every test, some of a file at a time; a line each, in file order."""
-    outcomes: list[Outcome] = []
+    outcomes: list[Result] = []
     for suite in suites:
         if suite.pipeline is not None and suite.trials:
             show(str(suite.file))
@@ -114,7 +114,7 @@ def run_suites(suites: Iterable[Suite], spark: SparkSession, show: Callable[[str
     return outcomes
 
 
-def _outcomes(suite: Suite, pipeline: Pipeline, spark: SparkSession) -> Iterator[Outcome]:
+def _outcomes(suite: Suite, pipeline: Pipeline, spark: SparkSession) -> Iterator[Result]:
     from concurrent.futures import ThreadPoolExecutor
 
     from penstock.testing.result import run
@@ -124,7 +124,7 @@ def _outcomes(suite: Suite, pipeline: Pipeline, spark: SparkSession) -> Iterator
         yield from pool.map(lambda trial: run(trial, pipeline, spark), suite.trials)
 
 
-def _shown(outcome: Outcome) -> str:
+def _shown(outcome: Result) -> str:
     word = click.style("ok  ", fg="green") if outcome.passed else click.style("FAIL", fg="red", bold=True)
     lines = [f"  {word}  {outcome.trial.name}  ({outcome.seconds:.2f} s)"]
     if not outcome.passed:
@@ -139,7 +139,7 @@ def _coloured(line: Line) -> str:
     return click.style(str(line), fg=_COLOURS[line.mark])
 
 
-def _summary(outcomes: Sequence[Outcome], seconds: float) -> str:
+def _summary(outcomes: Sequence[Result], seconds: float) -> str:
     failed = sum(not outcome.passed for outcome in outcomes)
     tests = "1 test" if len(outcomes) == 1 else f"{len(outcomes)} tests"
     text = f"{tests}: {len(outcomes) - failed} passed, {failed} failed in {seconds:.1f} s"
@@ -158,7 +158,7 @@ def _groups(suites: Iterable[Suite]) -> list[str]:
     return [group for suite in suites if suite.pipeline for group in suite.pipeline.jar_groups]
 
 
-def _as_dict(outcome: Outcome) -> dict[str, object]:
+def _as_dict(outcome: Result) -> dict[str, object]:
     return {
         "file": outcome.trial.at.file,
         "line": outcome.trial.at.line,
@@ -212,12 +212,12 @@ def _watch(asked: Asked, suites: Sequence[Suite]) -> None:
 class Last:
     """The tests as they were run last, and which of them passed."""
 
-    def __init__(self, suites: Iterable[Suite] = (), outcomes: Iterable[Outcome] = ()) -> None:
+    def __init__(self, suites: Iterable[Suite] = (), outcomes: Iterable[Result] = ()) -> None:
         self._suites: dict[Path, Suite] = {}
         self._passed: dict[Path, set[str]] = {}
         self.note(suites, outcomes)
 
-    def note(self, suites: Iterable[Suite], outcomes: Iterable[Outcome]) -> None:
+    def note(self, suites: Iterable[Suite], outcomes: Iterable[Result]) -> None:
         """Remember a run of these suites."""
         results = {(outcome.trial.at.file, outcome.trial.name): outcome.passed for outcome in outcomes}
         for suite in suites:

@@ -27,7 +27,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True)
-class Misfits:
+class SchemaDiff:
     """What differs between rows and a table; names in each part are in the order of the rows or of the table."""
 
     missing: tuple[TableColumn, ...]
@@ -35,7 +35,7 @@ class Misfits:
     mistyped: tuple[str, ...]
 
     @classmethod
-    def between(cls, schema: StructType, columns: Sequence[TableColumn]) -> Misfits:
+    def between(cls, schema: StructType, columns: Sequence[TableColumn]) -> SchemaDiff:
         """Compare by name, as SQL does: upper and lower case are the same."""
         ours = {field.name.lower(): field for field in schema}
         theirs = {column.name.lower(): column for column in columns}

@@ -69,7 +69,7 @@ class FileSource(SourceOptions):
             raise ValueError("a batch has one limit; keep 'files_per_trigger' or 'bytes_per_trigger'")
         return self
 
-    def looked_at(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
+    def for_preview(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
         """The newest files first, or the oldest; a few in each batch, as rows are not counted before they are read."""
         few = (
             {}
@@ -84,7 +84,7 @@ class FileSource(SourceOptions):
         return ("avro",) if self.format == "avro" else ()
 
     @property
-    def described(self) -> tuple[str, ...]:
+    def spark_description(self) -> tuple[str, ...]:
         """The last part of the path."""
         return (self.path.rstrip("/").rpartition("/")[2],)
 

@@ -18,8 +18,8 @@ class MemorySink(SinkOptions):
     modes: ClassVar[frozenset[str]] = frozenset({"append", "complete"})
     triggers = ALL_TRIGGERS
     promise: ClassVar[str] = "for looking: gone when the run ends"
-    remembers: ClassVar[bool] = False
-    shares: ClassVar[bool] = False
+    has_checkpoint: ClassVar[bool] = False
+    can_share: ClassVar[bool] = False
 
     @property
     def native(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from penstock.errors import BuildError
-from penstock.imports import named
+from penstock.imports import import_object
 from penstock.options import Batch, SinkOptions
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ class ForeachBatchSink(SinkOptions):
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The function is there."""
-        if not callable(named(self.python)):
+        if not callable(import_object(self.python)):
             raise BuildError(f"{self.python} is no function; it is called with a DataFrame and a batch number")
 
     def write_batch(self, rows: DataFrame, batch: Batch) -> None:
         """Call the function."""
-        named(self.python)(rows, batch.number)
+        import_object(self.python)(rows, batch.number)
 
 
 class ForeachSink(SinkOptions):
@@ -58,12 +58,12 @@ class ForeachSink(SinkOptions):
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The class is there and can process rows."""
-        if not callable(getattr(named(self.python), "process", None)):
+        if not callable(getattr(import_object(self.python), "process", None)):
             raise BuildError(f"{self.python} has no method 'process'; it is called with every row")
 
     def write_batch(self, rows: DataFrame, batch: Batch) -> None:
         """Process every row, on the executors."""
-        writer, number = named(self.python), batch.number
+        writer, number = import_object(self.python), batch.number
 
         def process(partition: Any) -> None:
             from pyspark import TaskContext

@@ -7,25 +7,25 @@ import signal
 import socket
 import sys
 
-from penstock.driver.channel import Ears
-from penstock.supervise.protocol import Line, Orders
+from penstock.driver.channel import SupervisorChannel
+from penstock.supervise.protocol import Channel, RunOptions
 
 
 def main() -> None:
     """Import what takes long, wait for the word, run; the exit code says only whether it ended well."""
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    line = Line(socket.socket(fileno=int(sys.argv[1])))
+    line = Channel(socket.socket(fileno=int(sys.argv[1])))
     # The JVM must not hold the line: its end tells the supervisor that the driver is gone.
     os.set_inheritable(line.fileno(), False)
-    orders = Orders.of(sys.argv[2])
-    ears = Ears(line)
+    orders = RunOptions.of(sys.argv[2])
+    ears = SupervisorChannel(line)
     signal.signal(signal.SIGTERM, lambda *_: ears.ask_to_drain("SIGTERM"))
     import pyspark.sql  # noqa: F401  the supervisor checks the file and takes the lease meanwhile
 
     from penstock.driver.driver import run
 
-    go = ears.wait_for_go()
+    go = ears.wait_for_start()
     sys.exit(run(orders, go, ears) if go is not None else 0)
 
 

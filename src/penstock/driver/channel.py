@@ -6,12 +6,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.supervise.protocol import Line
+from penstock.supervise.protocol import Channel
 from penstock.text import Waiting
 
 
 @dataclass(frozen=True)
-class Go:
+class StartOrder:
     """The word to start Spark: the lease is held, under this token."""
 
     lease: str
@@ -22,22 +22,22 @@ class Go:
 
 
 @dataclass
-class Ears:
+class SupervisorChannel:
     """Hears orders in a thread; `wake` is set when there is something to look at."""
 
-    line: Line
+    line: Channel
     wake: threading.Event = field(default_factory=threading.Event)
     draining: str = ""
     """Why it is to drain; empty while it is not."""
     orphaned: bool = False
     """Whether the supervisor is dead."""
-    _go: Go | None = None
+    _go: StartOrder | None = None
     _heard: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
 
-    def wait_for_go(self) -> Go | None:
+    def wait_for_start(self) -> StartOrder | None:
         """The word to go; None if the supervisor is gone or has changed its mind."""
         self._heard.wait()
         return self._go if not self.orphaned else None
@@ -58,7 +58,7 @@ class Ears:
     def _listen(self) -> None:
         for message, files in self.line.messages():
             if message["order"] == "go":
-                self._go = Go(message["lease"], message["token"], message["attempt"], tuple(files))
+                self._go = StartOrder(message["lease"], message["token"], message["attempt"], tuple(files))
                 self._heard.set()
             else:
                 self.ask_to_drain(message["why"])

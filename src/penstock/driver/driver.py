@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from penstock.driver.channel import Ears, Go
-from penstock.driver.heartbeat import Vitals
+from penstock.driver.channel import StartOrder, SupervisorChannel
+from penstock.driver.heartbeat import Heartbeat
 from penstock.driver.preflight import Preflight, gaps
-from penstock.driver.recorder import ledgers, record
-from penstock.driver.watches import Clock, Identities, Stalls, probe
+from penstock.driver.recorder import append_batch, sink_storages
+from penstock.driver.watches import ClockWatch, StallWatch, TopicWatch, probe
 from penstock.engine import build, prepare
 from penstock.engine.drain import wait_for_reports
 from penstock.engine.queries import Queries
@@ -24,8 +24,8 @@ from penstock.model import Pipeline
 from penstock.spark.opening import open_session
 from penstock.storage.layout import Storage
 from penstock.storage.lease import must_hold
-from penstock.storage.verify import Ledgers
-from penstock.supervise.protocol import Orders
+from penstock.storage.verify import SinkStorage
+from penstock.supervise.protocol import RunOptions
 from penstock.watch.history import line
 from penstock.watch.report import Report
 from penstock.watch.state import StateLimit, default_limit
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 
 
-def run(orders: Orders, go: Go, ears: Ears) -> int:
+def run(orders: RunOptions, go: StartOrder, ears: SupervisorChannel) -> int:
     """One driver's life; its end is reported, and the exit code is 0 or 1."""
-    vitals = Vitals(ears, go, orders.drain_seconds)
+    vitals = Heartbeat(ears, go, orders.drain_seconds)
     try:
         pipeline = load(orders.file)
         if orders.master:
@@ -56,7 +56,7 @@ def run(orders: Orders, go: Go, ears: Ears) -> int:
     return 0
 
 
-def _prepare(pipeline: Pipeline, orders: Orders, ears: Ears) -> Pipeline:
+def _prepare(pipeline: Pipeline, orders: RunOptions, ears: SupervisorChannel) -> Pipeline:
     """As `prepare`; an address that has never answered is more likely misspelled than away, so it is tried once."""
     try:
         return prepare(pipeline, ears.say, orders.wait_seconds)
@@ -69,18 +69,18 @@ def _prepare(pipeline: Pipeline, orders: Orders, ears: Ears) -> Pipeline:
 
 @dataclass
 class _Driver:
-    orders: Orders
-    go: Go
-    ears: Ears
-    vitals: Vitals
+    orders: RunOptions
+    go: StartOrder
+    ears: SupervisorChannel
+    vitals: Heartbeat
     pipeline: Pipeline
     storage: Storage = field(init=False)
     log: EventLog = field(init=False)
     report: Report = field(init=False)
-    known: dict[str, Ledgers] = field(init=False)
-    identities: Identities = field(init=False)
-    stalls: Stalls = field(init=False)
-    clock: Clock = field(default_factory=Clock)
+    known: dict[str, SinkStorage] = field(init=False)
+    identities: TopicWatch = field(init=False)
+    stalls: StallWatch = field(init=False)
+    clock: ClockWatch = field(default_factory=ClockWatch)
 
     def __post_init__(self) -> None:
         self.storage = Storage.of(self.pipeline)
@@ -89,9 +89,9 @@ class _Driver:
         tables = [source.name for source in self.pipeline.sources if source.static]
         limit = StateLimit(self.pipeline.state_limit or default_limit())
         self.report = Report(self.log, self.ears.say, limit, tables, self.pipeline.history_seconds)
-        self.known = ledgers(self.pipeline, self.storage)
-        self.stalls = Stalls(self._tell, lambda sink: probe(self.pipeline, sink))
-        self.identities = Identities(self.pipeline, self.ears.wake.set)
+        self.known = sink_storages(self.pipeline, self.storage)
+        self.stalls = StallWatch(self._tell, lambda sink: probe(self.pipeline, sink))
+        self.identities = TopicWatch(self.pipeline, self.ears.wake.set)
 
     def run(self) -> None:
         """From the session to its end."""
@@ -105,10 +105,10 @@ class _Driver:
             self._serve(spark)
         except (Py4JError, ConnectionError) as error:
             if not isinstance(error, Py4JJavaError):
-                self.vitals.mourn()
+                self.vitals.wait_for_jvm_exit()
             raise
         finally:
-            self.vitals.expect_the_end()
+            self.vitals.expect_exit()
             spark.stop()
             self.log.close()
 
@@ -174,7 +174,7 @@ class _Driver:
         try:
             known = self.known.get(progress["name"])
             if known is not None:
-                record(known, progress)
+                append_batch(known, progress)
             self.report.batch(progress)
             for facts in gaps(self.pipeline, progress):
                 self._tell("gap", **facts)

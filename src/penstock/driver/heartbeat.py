@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from penstock.driver.channel import Ears, Go
+from penstock.driver.channel import StartOrder, SupervisorChannel
 from penstock.processes import kill_session
 from penstock.storage import lease
 
@@ -27,10 +27,10 @@ _OUT_OF_MEMORY = 3
 """The JVM's exit code with ExitOnOutOfMemoryError."""
 
 
-class Vitals:
+class Heartbeat:
     """Beats every second from a thread of its own, and sees to it that a dead JVM or supervisor is not outlived."""
 
-    def __init__(self, ears: Ears, go: Go, drain_seconds: float) -> None:
+    def __init__(self, ears: SupervisorChannel, go: StartOrder, drain_seconds: float) -> None:
         self._ears, self._go, self._drain_seconds = ears, go, drain_seconds
         self._look: Callable[[], dict[str, Any]] = dict
         self._done = threading.Event()
@@ -47,20 +47,20 @@ class Vitals:
     def watch_jvm(self, spark: SparkSession) -> None:
         """End the driver as soon as its JVM is dead: nothing can be done without it."""
         self._jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
-        threading.Thread(target=self._outlive_not, name="jvm", daemon=True).start()
+        threading.Thread(target=self._exit_with_jvm, name="jvm", daemon=True).start()
 
     def watch_queries(self, look: Callable[[], dict[str, Any]]) -> None:
         """Tell with every beat what the queries do."""
         self._look = look
 
-    def mourn(self) -> None:
+    def wait_for_jvm_exit(self) -> None:
         """The JVM does not answer: if it is dead, that is the reason to tell, and the thread that waits for it does."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._jvm.wait(_MOURN_SECONDS)
             # That thread ends this process.
             threading.Event().wait(_MOURN_SECONDS)
 
-    def expect_the_end(self) -> None:
+    def expect_exit(self) -> None:
         """The JVM is about to be ended by us."""
         self._look = dict
         self._ending.set()
@@ -94,9 +94,9 @@ class Vitals:
                 continue
             if self._ears.orphaned:
                 orphaned_at = orphaned_at or time.monotonic()
-                self._carry_on(time.monotonic() - orphaned_at)
+                self._renew_lease_as_orphan(time.monotonic() - orphaned_at)
 
-    def _carry_on(self, seconds: float) -> None:
+    def _renew_lease_as_orphan(self, seconds: float) -> None:
         """The supervisor is dead and the driver drains: it holds the lease itself, and not for ever."""
         found = lease.read(self._go.lease)
         if found is not None and found.token == self._go.token:
@@ -104,7 +104,7 @@ class Vitals:
         if seconds > self._drain_seconds + _JVM_SECONDS:
             kill_session(os.getsid(0))
 
-    def _outlive_not(self) -> None:
+    def _exit_with_jvm(self) -> None:
         code = self._jvm.wait()
         if self._ending.is_set():
             return

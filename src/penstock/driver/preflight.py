@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.driver.recorder import adopt, ledgers, value
+from penstock.driver.recorder import journal_missing_commits, parse_offset, sink_storages
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source
 from penstock.options import Gap
 from penstock.storage import files
 from penstock.storage.layout import Storage
-from penstock.storage.reset import begin_anew
-from penstock.storage.verify import Ledgers, problems
+from penstock.storage.reset import reset_sink
+from penstock.storage.verify import SinkStorage, find_problems
 from penstock.watch.snapshot import rows_by_source
 
 Tell = Callable[..., None]
@@ -36,10 +36,10 @@ class Preflight:
 
     def run(self) -> None:
         """An error that names every problem, or a checkpoint that can be gone on from."""
-        known = ledgers(self.pipeline, self.storage)
+        known = sink_storages(self.pipeline, self.storage)
         self._verify(known)
         for name, sink in known.items():
-            adopted = adopt(sink)
+            adopted = journal_missing_commits(sink)
             if adopted:
                 self.tell("checkpoint", sink=name, says=f"{adopted} batches were committed just before a crash")
         for sink_name, sink in known.items():
@@ -47,19 +47,19 @@ class Preflight:
         for source in self.pipeline.sources:
             self._remember(source)
 
-    def _verify(self, known: Mapping[str, Ledgers]) -> None:
+    def _verify(self, known: Mapping[str, SinkStorage]) -> None:
         found = []
         for name, sink in known.items():
-            wrong = problems(sink)
+            wrong = find_problems(sink)
             if wrong and self.anew:
-                kept = begin_anew(sink, f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}")
+                kept = reset_sink(sink, f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}")
                 self.tell("checkpoint", sink=name, says=f"begun anew; what was there is in {kept}")
-                wrong = problems(sink)
+                wrong = find_problems(sink)
             found += [f"{self._sink(name).at}: sink {name!r}: {problem}" for problem in wrong]
         if found:
             raise CheckpointError("\n".join(found))
 
-    def _resume(self, sink: Sink, known: Ledgers) -> None:
+    def _resume(self, sink: Sink, known: SinkStorage) -> None:
         """Ask every source whether it can go on from where the checkpoint is."""
         offsets, commits = known.checkpoint.numbers("offsets"), known.checkpoint.numbers("commits")
         if not commits:
@@ -80,7 +80,7 @@ class Preflight:
             if not under_way:
                 known.checkpoint.rewrite_offsets(last, line, moved)
                 files.remove(f"{known.journal.url}/{last}.json")
-                adopt(known)
+                journal_missing_commits(known)
 
     def _asked(self, source: Source, positions: Any) -> tuple[Any, list[Gap]]:
         try:
@@ -106,7 +106,7 @@ class Preflight:
         """What the outside system calls it now."""
         ids = source.connector.identity()
         if ids and ids != self._remembered(source):
-            files.replace(self._file(source), json.dumps(ids))
+            files.write_atomic(self._file(source), json.dumps(ids))
 
     def _file(self, source: Source) -> str:
         return f"{self.storage.url}/sources/{source.name}.json"
@@ -124,7 +124,7 @@ def gaps(pipeline: Pipeline, progress: Mapping[str, Any]) -> Iterator[dict[str, 
     sink = next(sink for sink in pipeline.sinks if sink.name == progress["name"])
     counted = rows_by_source(progress)
     for told in progress.get("sources", ()):
-        start, end = value(told, "startOffset"), value(told, "endOffset")
+        start, end = parse_offset(told, "startOffset"), parse_offset(told, "endOffset")
         source = reader(pipeline, sink, end)
         if source is not None and start:
             rows = counted.get(source.name, told.get("numInputRows", 0))

@@ -13,29 +13,35 @@ from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, digest, texts
 from penstock.storage.journal import Record
 from penstock.storage.layout import Storage
-from penstock.storage.verify import Ledgers
+from penstock.storage.verify import SinkStorage
 from penstock.watch.snapshot import snapshot
 
 
-def ledgers(pipeline: Pipeline, storage: Storage) -> dict[str, Ledgers]:
+def sink_storages(pipeline: Pipeline, storage: Storage) -> dict[str, SinkStorage]:
     """The records of each sink that has a checkpoint with batches in it."""
-    kept = [sink for sink in pipeline.sinks if sink.native is None or sink.native.remembers]
+    kept = [sink for sink in pipeline.sinks if sink.native is None or sink.native.has_checkpoint]
     return {
-        sink.name: Ledgers(sink.name, storage.url, _log_url(sink)) for sink in kept if sink.trigger.kind != "continuous"
+        sink.name: SinkStorage(sink.name, storage.url, _log_url(sink))
+        for sink in kept
+        if sink.trigger.kind != "continuous"
     }
 
 
-def record(known: Ledgers, progress: Mapping[str, Any]) -> None:
+def append_batch(known: SinkStorage, progress: Mapping[str, Any]) -> None:
     """Put the batch of a progress report on record, and see to it that Spark's own files of it are on the disk."""
     seen = snapshot(progress)
     sources = tuple(
-        {"what": each.get("description", ""), "start": value(each, "startOffset"), "end": value(each, "endOffset")}
+        {
+            "what": each.get("description", ""),
+            "start": parse_offset(each, "startOffset"),
+            "end": parse_offset(each, "endOffset"),
+        }
         for each in progress.get("sources", ())
     )
     known.journal.write(_record(known, seen.batch, sources, seen.rows_in, seen.rows_out, dict(seen.bad_records)))
 
 
-def adopt(known: Ledgers) -> int:
+def journal_missing_commits(known: SinkStorage) -> int:
     """Put on record what was committed just before a crash; how many batches that were."""
     on_record = set(known.journal.numbers)
     newest = max(on_record, default=-1)
@@ -48,7 +54,7 @@ def adopt(known: Ledgers) -> int:
 
 
 def _record(
-    known: Ledgers,
+    known: SinkStorage,
     batch: int,
     sources: tuple[Mapping[str, Any], ...],
     rows_in: int,
@@ -87,16 +93,16 @@ def _sync(checkpoint: Checkpoint, names: Mapping[str, bytes]) -> None:
     if not files.is_local(checkpoint.url):
         return
     for name in names:
-        files.sync_file(Path(checkpoint.url, name))
+        files.fsync_file(Path(checkpoint.url, name))
     for folder in {str(Path(checkpoint.url, name).parent) for name in names}:
-        files.sync_folder(Path(folder))
+        files.fsync_folder(Path(folder))
 
 
 def _log_url(sink: Sink) -> str:
     return sink.native.log_url if sink.native is not None else ""
 
 
-def value(source: Mapping[str, Any], key: str) -> Any:
+def parse_offset(source: Mapping[str, Any], key: str) -> Any:
     """A position in a progress report: Spark gives JSON, or the text of JSON."""
     found = source.get(key)
     try:

@@ -20,7 +20,7 @@ def _ahead() -> float:
 
 
 @dataclass
-class Clock:
+class ClockWatch:
     """Looked at again and again."""
 
     _ahead: float = field(default_factory=_ahead)
@@ -36,7 +36,7 @@ _LOOK_SECONDS = 10.0
 
 
 @dataclass
-class Identities:
+class TopicWatch:
     """Asks the sources now and then what they read; `changed` is why the pipeline cannot go on."""
 
     pipeline: Pipeline
@@ -83,7 +83,7 @@ _PROBE_SECONDS = 1.0
 
 
 @dataclass
-class Stalls:
+class StallWatch:
     """Looks at what every heartbeat says of the queries."""
 
     tell: Callable[..., None]

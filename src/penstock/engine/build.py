@@ -9,7 +9,7 @@ from penstock.engine.decode import decoded
 from penstock.errors import BuildError, CallError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step, Watermark
 from penstock.options import SourceOptions
-from penstock.spark.errors import condition, may_pass, position, sentence
+from penstock.spark.errors import error_class, is_transient_at_start, position, summary
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def locate(node: Node, error: Exception) -> Location:
 
 def refused(what: str, node: Node, error: Exception) -> PlacedError:
     """Spark's refusal, at the line of the user's file that it is about."""
-    found = PlacedError(locate(node, error), f"{what} {node.name!r}: {sentence(error)}")
-    found.retry = may_pass(condition(error), f"{type(error).__name__}: {error}")
+    found = PlacedError(locate(node, error), f"{what} {node.name!r}: {summary(error)}")
+    found.retry = is_transient_at_start(error_class(error), f"{type(error).__name__}: {error}")
     return found
 
 

@@ -14,7 +14,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from penstock.connectors.files import CORRUPT, FileSource
-from penstock.engine.payload import STRUCTURED, Part, declared, quoted, short
+from penstock.engine.payload import STRUCTURED, Payload, declared, quoted, short
 from penstock.errors import CallError
 from penstock.model import Source
 
@@ -35,8 +35,8 @@ def bad_records_metric(source: str) -> str:
 
 def decoded(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     """The columns that the rest of the pipeline sees; `counted` is off for engines that know no `observe`."""
-    value = Part(source.connector.value_column or "value", source.value) if source.value else None
-    key = Part("key", source.key) if source.key else None
+    value = Payload(source.connector.value_column or "value", source.value) if source.value else None
+    key = Payload("key", source.key) if source.key else None
     if value is not None and value.decode.format in STRUCTURED:
         return _fields(source, raw, value, key, counted=counted)
     if CORRUPT in raw.columns or _required(source):
@@ -44,7 +44,7 @@ def decoded(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     return _plain(source, raw, [part for part in (value, key) if part], counted=counted)
 
 
-def _fields(source: Source, raw: DataFrame, value: Part, key: Part | None, *, counted: bool) -> DataFrame:
+def _fields(source: Source, raw: DataFrame, value: Payload, key: Payload | None, *, counted: bool) -> DataFrame:
     """The fields of the decoded value, the decoded key, and `_record` when asked for."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -89,7 +89,7 @@ def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     return rows.where(good).select(*visible, *_kept(source))
 
 
-def _plain(source: Source, raw: DataFrame, parts: list[Part], *, counted: bool) -> DataFrame:
+def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: bool) -> DataFrame:
     """The columns as the connector has them, the value and the key decoded if asked for."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -106,7 +106,7 @@ def _plain(source: Source, raw: DataFrame, parts: list[Part], *, counted: bool) 
     return rows.select(*visible, *_kept(source))
 
 
-def _any_bad(rows: DataFrame, parts: list[Part]) -> Column:
+def _any_bad(rows: DataFrame, parts: list[Payload]) -> Column:
     return reduce(or_, (part.bad(rows) for part in parts if part.decode.format != "bytes"))
 
 
@@ -118,7 +118,7 @@ def _counted(source: Source, flagged: DataFrame, *, counted: bool) -> DataFrame:
     return flagged.observe(bad_records_metric(source.name), F.count_if(F.col(_BAD)).alias("bad"))
 
 
-def _guarded(source: Source, rows: DataFrame, parts: list[Part], good: Column) -> Column:
+def _guarded(source: Source, rows: DataFrame, parts: list[Payload], good: Column) -> Column:
     """`good`, or an error that names the record and the part of it that is bad."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -193,13 +193,13 @@ def bad_records(source: Source, raw: DataFrame) -> DataFrame:
     )
 
 
-def _parts(source: Source) -> list[Part]:
-    value = Part(source.connector.value_column or "value", source.value) if source.value else None
-    key = Part("key", source.key) if source.key else None
+def _parts(source: Source) -> list[Payload]:
+    value = Payload(source.connector.value_column or "value", source.value) if source.value else None
+    key = Payload("key", source.key) if source.key else None
     return [part for part in (value, key) if part is not None and part.decode.format != "bytes"]
 
 
-def _says(part: Part) -> str:
+def _says(part: Payload) -> str:
     return f"the key is not {part.what}" if part.column == "key" else f"not {part.what}"
 
 

@@ -18,11 +18,11 @@ from penstock import jars
 from penstock.connectors.files import FileSource
 from penstock.engine.build import PlacedError, build_step, in_order, locate, read_source, send_python_files
 from penstock.engine.prepare import absolute
-from penstock.engine.targets import part
+from penstock.engine.targets import rows_for
 from penstock.errors import PenstockError
 from penstock.model import Finding, Pipeline, Sink, Source, Step, Target
 from penstock.spark import internals as plans
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 from penstock.spark.session import session
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class _Check:
         batch = self.spark.createDataFrame([], rows.schema)
         for target in sink.targets:
             try:
-                target.connector.check_columns(part(target, batch).schema, sink.mode)
+                target.connector.check_columns(rows_for(target, batch).schema, sink.mode)
                 if sink.native is not None:
                     sink.native.write(rows)
             except Exception as error:
@@ -140,7 +140,7 @@ class _Check:
 
     def _target_refuses(self, sink: Sink, target: Target, error: Exception) -> None:
         named = f" target {target.name!r}:" if len(sink.targets) > 1 else ""
-        says = str(error) if isinstance(error, PenstockError) else sentence(error)
+        says = str(error) if isinstance(error, PenstockError) else summary(error)
         self.findings.append(Finding("columns-fit-sink", target.at, f"sink {sink.name!r}:{named} {says}"))
 
     def _note(self, rule: str, node: Source | Step | Sink, error: Exception | None, where: str = "") -> None:
@@ -148,7 +148,7 @@ class _Check:
         if isinstance(error, PlacedError):
             at, says = error.at, error.says
         else:
-            at, says = locate(node, error), f"{type(node).__name__.lower()} {node.name!r}{where}: {sentence(error)}"
+            at, says = locate(node, error), f"{type(node).__name__.lower()} {node.name!r}{where}: {summary(error)}"
         self.findings.append(Finding(rule, at, says))
 
     def _empty(self, source: Source, spark: SparkSession) -> DataFrame:

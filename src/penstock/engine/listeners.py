@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.targets import Tell
 from penstock.errors import BuildError, PenstockError
-from penstock.imports import named
+from penstock.imports import import_object
 from penstock.model import Pipeline
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 from penstock.storage.manifest import manifest, named_sources
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Named:
         try:
             getattr(self.listener, name)(event)
         except Exception as error:  # code of the user: whatever it raises, the pipeline goes on
-            self.tell("listener_failed", listener=self.path, reason=f"{type(error).__name__}: {sentence(error)}")
+            self.tell("listener_failed", listener=self.path, reason=f"{type(error).__name__}: {summary(error)}")
 
     def _is_ours(self, name: str, event: Any) -> bool:
         if name == "onQueryStarted" and event.name in self.sinks:
@@ -84,7 +84,7 @@ class _Groups:
     @classmethod
     def of(cls, pipeline: Pipeline, tell: Tell) -> _Groups | None:
         """One for the sources that ask for it; None if none does."""
-        asked = {source.name: source.connector.processed() for source in pipeline.sources if not source.static}
+        asked = {source.name: source.connector.offset_committer() for source in pipeline.sources if not source.static}
         commits = {name: commit for name, commit in asked.items() if commit is not None}
         if not commits:
             return None
@@ -138,7 +138,7 @@ def slowest(ends: list[Offsets]) -> Offsets:
 
 
 def _instance(path: str) -> Any:
-    made = named(path)
+    made = import_object(path)
     try:
         listener = made()
     except Exception as error:

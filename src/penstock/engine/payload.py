@@ -22,7 +22,7 @@ _STRING = r'"(?:\\.|[^"\\])*"'
 
 
 @dataclass(frozen=True)
-class Part:
+class Payload:
     """A column of bytes or text, and how it becomes fields or text.
 
     Avro is decoded one level down, as the field `record` of a wrapper: that tells a bad record, which has no `record`,

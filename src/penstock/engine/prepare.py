@@ -76,8 +76,8 @@ def _ready(folder: Path, node: _Node, addresses: dict[str, str], say: Say, wait_
         # The broker of this machine is for trying things out: a topic is made when a pipeline first names it.
         create_topics(error.servers, error.topics)
         say(f"created topic {', '.join(error.topics)} on the embedded broker")
-    return replace(node, connector=node.connector.settled())
+    return replace(node, connector=node.connector.resolve_remote())
 
 
 def _located(folder: Path, node: _Node) -> _Node:
-    return replace(node, connector=node.connector.located(folder))
+    return replace(node, connector=node.connector.with_absolute_paths(folder))

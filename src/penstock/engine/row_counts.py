@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.model import Sink
 from penstock.spark import internals as plans
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 from penstock.spark.internals import elements, kind, nodes
 from penstock.watch.snapshot import LATE, ROWS_IN
 from penstock.watch.state import OPEN_WINDOWS
@@ -30,7 +30,7 @@ def add_counts(sink: Sink, rows: DataFrame, sources: Mapping[str, DataFrame], te
             plan = LateRows(spark, sink.name, plan, tell).add()
         return plans.dataframe(spark, plan)
     except Exception as error:  # whatever a plan holds that is not foreseen here: counting never stops a query
-        tell("not_counted", sink=sink.name, reason=sentence(error))
+        tell("not_counted", sink=sink.name, reason=summary(error))
         return rows
 
 
@@ -190,7 +190,7 @@ class _SetWatermark:
         except Exception as error:  # raised here, it would fail the batch; the watermark of the batch before stays
             if not self._failed:
                 self._failed = True
-                self._tell("not_counted", sink=self._query, reason=sentence(error))
+                self._tell("not_counted", sink=self._query, reason=summary(error))
         return 0
 
     def _milliseconds(self) -> int:

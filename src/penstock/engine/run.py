@@ -11,10 +11,10 @@ from penstock.engine.build import Read, build, from_connector, refused
 from penstock.engine.listeners import attach
 from penstock.engine.row_counts import add_counts
 from penstock.engine.static_tables import keep_fresh, static_tables
-from penstock.engine.targets import FanOut, Guard, Tell, part, unguarded
+from penstock.engine.targets import Guard, TargetWriter, Tell, rows_for, unguarded
 from penstock.errors import PenstockError, RunError
 from penstock.model import Pipeline, Sink, Source, Trigger
-from penstock.spark.errors import can_help, condition, sentence
+from penstock.spark.errors import error_class, is_retryable, summary
 from penstock.storage.layout import Storage
 from penstock.storage.ledger import Ledger
 
@@ -33,10 +33,10 @@ def to_targets(pipeline: Pipeline, storage: Storage, tell: Tell, guard: Guard = 
 
     def write(sink: Sink, rows: DataFrame) -> DataStreamWriter:
         for target in sink.targets:
-            target.connector.fit(rows.sparkSession, part(target, rows).schema, sink.mode)
+            target.connector.fit(rows.sparkSession, rows_for(target, rows).schema, sink.mode)
         if sink.native is not None:
             return sink.native.write(rows)
-        return rows.writeStream.foreachBatch(FanOut(pipeline, sink, Ledger(storage, sink.name), tell, guard))
+        return rows.writeStream.foreachBatch(TargetWriter(pipeline, sink, Ledger(storage, sink.name), tell, guard))
 
     return write
 
@@ -107,7 +107,7 @@ def _written(sink: Sink, rows: DataFrame, write: Write) -> DataStreamWriter:
 def _start(sink: Sink, writer: DataStreamWriter, checkpoint: str, *, once: bool) -> StreamingQuery:
     try:
         writer = writer.outputMode(sink.mode).queryName(sink.name)
-        if sink.native is None or sink.native.remembers:
+        if sink.native is None or sink.native.has_checkpoint:
             writer = writer.option("checkpointLocation", checkpoint)
         return _triggered(writer, _ONCE if once else sink.trigger).start()
     except Exception as error:
@@ -170,8 +170,8 @@ def failure(pipeline: Pipeline, query: StreamingQuery) -> RunError | None:
         known = source.connector.explain(str(error))
         if known is not None:
             return RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
-    retry = can_help(condition(error), str(error))
-    return RunError(f"{sink.at}: sink {sink.name!r}: {sentence(error)}", retry=retry)
+    retry = is_retryable(error_class(error), str(error))
+    return RunError(f"{sink.at}: sink {sink.name!r}: {summary(error)}", retry=retry)
 
 
 def listen(spark: SparkSession, progress: Callable[[dict[str, Any]], None], ended: threading.Event) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, Source
 from penstock.options import seconds
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +87,7 @@ def _look_at(table: StaticTable, failing: set[str], tell: Tell) -> None:
     except Exception as error:
         # What is kept still serves; a database that is down for a moment must not end the looking.
         if name not in failing:
-            tell("stale", source=name, reason=sentence(error))
+            tell("stale", source=name, reason=summary(error))
         failing.add(name)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, Sink, Target
 from penstock.options import Batch
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 from penstock.storage.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def unguarded() -> None:
 
 
 @dataclass
-class FanOut:
+class TargetWriter:
     """What `foreachBatch` calls."""
 
     pipeline: Pipeline
@@ -71,7 +71,7 @@ class FanOut:
 
     def _write(self, target: Target, rows: DataFrame, batch: Batch) -> None:
         self.guard()
-        rows = part(target, rows)
+        rows = rows_for(target, rows)
         try:
             target.connector.write_batch(rows, batch)
         except Exception as error:
@@ -85,7 +85,7 @@ class FanOut:
                 target=target.name,
                 batch=batch.number,
                 rows=rows.count(),
-                reason=sentence(error),
+                reason=summary(error),
             )
         self.ledger.write(target.name, batch.query, batch.number)
 
@@ -94,7 +94,7 @@ class FanOut:
         return Batch(number, query, writer, self.sink.mode)
 
 
-def part(target: Target, rows: DataFrame) -> DataFrame:
+def rows_for(target: Target, rows: DataFrame) -> DataFrame:
     """What a target gets of the rows."""
     text = target.sql(_ROWS)
     if not text:

@@ -16,7 +16,7 @@ from typing import Any
 from penstock.errors import CallError
 from penstock.feeds import recording, rows
 from penstock.feeds.record import Record
-from penstock.text import did_you_mean, listed, shown
+from penstock.text import did_you_mean, join_words, show
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _LITERALS = {"": None, "true": True, "false": False}
@@ -62,7 +62,7 @@ class Replay:
             raise CallError(f"--key-separator is for lines of text, and {self.path.name} has columns; use --key-column")
         if found is None:
             ending = self.path.suffix or "a name without an ending"
-            raise CallError(f"{self.path.name} is {ending}; a feed replays {listed(sorted(readers))}")
+            raise CallError(f"{self.path.name} is {ending}; a feed replays {join_words(sorted(readers))}")
         return found
 
     def _recorded(self) -> Iterator[Record]:
@@ -95,7 +95,7 @@ class Replay:
             return None, line
         key, found, value = line.partition(self.key_separator.encode())
         if not found:
-            says = f"there is no {self.key_separator!r} in {shown(line.decode(errors='replace'))}"
+            says = f"there is no {self.key_separator!r} in {show(line.decode(errors='replace'))}"
             raise CallError(f"{self.path.name}:{number}: {says}; write a key, the separator and a value on every line")
         return key, value
 
@@ -105,7 +105,7 @@ class Replay:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            text = shown(value.decode(errors="replace"))
+            text = show(value.decode(errors="replace"))
             raise CallError(
                 f"{self.path.name}:{number}: {text} is no JSON object; take the line out to replay the rest"
             )
@@ -163,7 +163,7 @@ class Replay:
         try:
             return Record(rows.key(key), value, rows.seconds(found))
         except ValueError:
-            says = f"{where}: {self.time_column!r} is {shown(found)}, which is no time"
+            says = f"{where}: {self.time_column!r} is {show(found)}, which is no time"
             raise CallError(f"{says}; a time is '2024-05-01 12:00:00' or seconds or milliseconds since 1970") from None
 
     def _at(self, row: Mapping[str, Any], column: str, where: str) -> Any:

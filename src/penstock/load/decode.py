@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from penstock.load.reading import Reading, as_text
+from penstock.load.reading import Reader, as_text
 from penstock.model import Decode, Keys
 from penstock.options import Secret
-from penstock.text import did_you_mean, listed, nearest, shown
+from penstock.text import did_you_mean, join_words, nearest, show
 
 FORMATS = ("json", "csv", "avro")
 MOST_BYTES = 1_000_000
 _PLAIN = ("string", "bytes")
 
 
-def read_value(reading: Reading, name: str, raw: Mapping[str, Any]) -> Decode | None:
+def read_value(reading: Reader, name: str, raw: Mapping[str, Any]) -> Decode | None:
     """What `json`, `csv`, `avro` or `value` of a source say; one of them at most."""
     keys: Keys = ("sources", name)
     given = [key for key in (*FORMATS, "value") if key in raw]
     if len(given) > 1:
-        says = f"source {name!r} is decoded in {len(given)} ways, {listed(given, 'and')}"
+        says = f"source {name!r} is decoded in {len(given)} ways, {join_words(given, 'and')}"
         reading.found("one-decode", (*keys, given[1]), says, "keep one of them")
         return None
     if not given:
@@ -32,17 +32,17 @@ def read_value(reading: Reading, name: str, raw: Mapping[str, Any]) -> Decode | 
     return _formatted(reading, name, given[0], raw[given[0]], (*keys, given[0]))
 
 
-def read_decode(reading: Reading, name: str, raw: Any, keys: Keys) -> Decode | None:
+def read_decode(reading: Reader, name: str, raw: Any, keys: Keys) -> Decode | None:
     """What follows `value:` or `key:`."""
     if raw in _PLAIN:
         return Decode(cast(Literal["string", "bytes"], raw))
     if not isinstance(raw, Mapping):
-        says = f"source {name!r}: {keys[-1]!r} is {shown(raw)}, expected string, bytes or a mapping with a format"
+        says = f"source {name!r}: {keys[-1]!r} is {show(raw)}, expected string, bytes or a mapping with a format"
         reading.found("wrong-type", keys, says, f"write '{keys[-1]}: {{json: ...}}'")
         return None
     found = [key for key in raw if key in FORMATS]
     if len(found) != 1:
-        says = f"source {name!r}: {keys[-1]!r} needs one of {listed(FORMATS)}; found {listed(found or ['none'], 'and')}"
+        says = f"source {name!r}: {keys[-1]!r} needs one of {join_words(FORMATS)}; found {join_words(found or ['none'], 'and')}"
         reading.found("one-decode", keys, says)
         return None
     _check_keys(reading, name, raw, found[0], keys)
@@ -52,7 +52,7 @@ def read_decode(reading: Reading, name: str, raw: Any, keys: Keys) -> Decode | N
 
 
 def _formatted(
-    reading: Reading,
+    reading: Reader,
     name: str,
     form: str,
     raw: Any,
@@ -66,43 +66,43 @@ def _formatted(
     return Decode(cast(Literal["json", "csv", "avro"], form), schema, options or {}, registry_header)
 
 
-def _ddl(reading: Reading, name: str, raw: Any, keys: Keys) -> str | None:
+def _ddl(reading: Reader, name: str, raw: Any, keys: Keys) -> str | None:
     if isinstance(raw, Secret):
         reading.found("variable", keys, f"source {name!r} has a secret in its columns", "write ${NAME} instead")
         return None
     if isinstance(raw, str) and raw.strip():
         return raw.strip()
-    says = f"source {name!r}: {keys[-1]!r} is {shown(raw)}, expected columns"
+    says = f"source {name!r}: {keys[-1]!r} is {show(raw)}, expected columns"
     reading.found("wrong-type", keys, says, f"write '{keys[-1]}: id long, name string'")
     return None
 
 
-def _check_keys(reading: Reading, name: str, raw: Mapping[str, Any], form: str, keys: Keys) -> None:
+def _check_keys(reading: Reader, name: str, raw: Mapping[str, Any], form: str, keys: Keys) -> None:
     allowed = [form, "options", *(["registry_header"] if form == "avro" else [])]
     for key in raw:
         if key not in allowed:
             says = f"source {name!r}: {keys[-1]!r} does not know {key!r}"
             reading.found("unknown-key", (*keys, key), says, did_you_mean(key, allowed))
     if not isinstance(raw.get("registry_header", False), bool):
-        says = f"source {name!r}: 'registry_header' is {shown(raw['registry_header'])}, expected true or false"
+        says = f"source {name!r}: 'registry_header' is {show(raw['registry_header'])}, expected true or false"
         reading.found("wrong-type", (*keys, "registry_header"), says)
 
 
-def _options(reading: Reading, name: str, raw: Any, keys: Keys) -> dict[str, str]:
+def _options(reading: Reader, name: str, raw: Any, keys: Keys) -> dict[str, str]:
     if raw is None:
         return {}
     if not isinstance(raw, Mapping) or any(isinstance(value, dict | list) for value in raw.values()):
-        says = f"source {name!r}: 'options' is {shown(raw)}, expected a mapping of names to single values"
+        says = f"source {name!r}: 'options' is {show(raw)}, expected a mapping of names to single values"
         reading.found("wrong-type", keys, says, "write them as Spark spells them")
         return {}
     return {key: as_text(value) for key, value in raw.items()}
 
 
-def _avro_schema(reading: Reading, name: str, raw: Any, keys: Keys) -> str | None:
+def _avro_schema(reading: Reader, name: str, raw: Any, keys: Keys) -> str | None:
     if isinstance(raw, Mapping | list):
         return json.dumps(raw)
     if not isinstance(raw, str) or not raw.strip():
-        says = f"source {name!r}: 'avro' is {shown(raw)}, expected a schema or the path of one"
+        says = f"source {name!r}: 'avro' is {show(raw)}, expected a schema or the path of one"
         reading.found("wrong-type", keys, says, "write 'avro: schemas/trade.avsc'")
         return None
     text = raw.strip()
@@ -117,7 +117,7 @@ def _avro_schema(reading: Reading, name: str, raw: Any, keys: Keys) -> str | Non
         return None
 
 
-def _file(reading: Reading, name: str, path: str, keys: Keys) -> str | None:
+def _file(reading: Reader, name: str, path: str, keys: Keys) -> str | None:
     whole = Path(reading.document.folder, path)
     try:
         if whole.is_file() and whole.stat().st_size <= MOST_BYTES:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.errors import LoadError
 from penstock.load.nodes import read_sink, read_source, read_step
-from penstock.load.reading import Document, Reading, in_file_order
+from penstock.load.reading import Document, Reader, in_file_order
 from penstock.load.secrets import check_secrets
 from penstock.load.sections import check_names_differ, read_section
 from penstock.load.settings import (
@@ -48,7 +48,7 @@ _NEEDED = {"sources": "where rows come from", "sinks": "where rows go to"}
 
 def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
     """The pipeline, or a LoadError with every finding, those `found` before included, in file order."""
-    reading = Reading(document, list(found))
+    reading = Reader(document, list(found))
     _check_keys(reading)
     pipeline = Pipeline(
         name=read_name(reading),
@@ -74,7 +74,7 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
     return pipeline
 
 
-def _check_keys(reading: Reading) -> None:
+def _check_keys(reading: Reader) -> None:
     values = reading.document.values
     for key in values:
         if key not in KEYS:

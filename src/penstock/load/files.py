@@ -11,7 +11,7 @@ from penstock.errors import LoadError
 from penstock.load.reading import Document
 from penstock.load.yaml_file import MOST_BYTES, read_yaml
 from penstock.model import Finding, Location
-from penstock.text import listed, nearest
+from penstock.text import join_words, nearest
 
 _YAML = (".yaml", ".yml")
 _PIPELINE_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:sources|sinks)[\"']?\s*:", re.MULTILINE)
@@ -90,9 +90,9 @@ def _in_folder(folder: Path) -> Path:
     if len(named) == 1 or len(found) == 1:
         return (named if len(named) == 1 else found)[0]
     if found:
-        names = listed((each.name for each in found), "and")
+        names = join_words((each.name for each in found), "and")
         raise _refused(folder, f"the folder has {len(found)} pipelines, {names}", "say which one")
-    others = listed(sorted(each.name for each in folder.iterdir())[:10], "and")
+    others = join_words(sorted(each.name for each in folder.iterdir())[:10], "and")
     says = f"the folder has no YAML file with 'sources' or 'sinks'; it has {others}"
     raise _refused(folder, says, "give a .yaml or .py file")
 
@@ -105,7 +105,7 @@ def _nearest_file(path: Path) -> str:
     near = nearest(path.name, names)
     if near:
         return f"did you mean '{path.with_name(near)}'?"
-    return f"the folder '{path.parent}' has {listed(sorted(names)[:10], 'and')}"
+    return f"the folder '{path.parent}' has {join_words(sorted(names)[:10], 'and')}"
 
 
 def _refused(path: Path, says: str, fix: str) -> LoadError:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from penstock.connectors import SINKS, SOURCES
 from penstock.load.decode import FORMATS, read_decode, read_value
-from penstock.load.reading import Reading
+from penstock.load.reading import Reader
 from penstock.load.sections import misspelled, one_kind
 from penstock.load.spark_words import suggest_key
 from penstock.load.sql_names import sql_names
@@ -19,7 +19,7 @@ from penstock.load.validate import read_options
 from penstock.model import Keys, Sink, Source, Step, Target, Trigger, Watermark
 from penstock.options import Duration, Options, Secret, StepOptions
 from penstock.steps import STEPS
-from penstock.text import listed, shown
+from penstock.text import join_words, show
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,12 +51,12 @@ class _SourceSettings(Options):
 _SOURCE_KEYS = tuple(_SourceSettings.model_fields)
 
 
-def read_source(reading: Reading, name: str, raw: Any) -> Source | None:
+def read_source(reading: Reader, name: str, raw: Any) -> Source | None:
     """The source, or None after noting everything wrong with it."""
     keys, who = ("sources", name), f"source {name!r}"
     if not isinstance(raw, Mapping):
-        says = f"{who} is {shown(raw)}, expected a mapping with a connector"
-        reading.found("wrong-type", keys, says, f"write one of {listed(sorted(SOURCES))} below it")
+        says = f"{who} is {show(raw)}, expected a mapping with a connector"
+        reading.found("wrong-type", keys, says, f"write one of {join_words(sorted(SOURCES))} below it")
         return None
     kind = one_kind(reading, raw, SOURCES, (*_DECODES, *_SOURCE_KEYS), keys)
     connector = read_options(reading, SOURCES[kind], raw[kind], (*keys, kind), who) if kind else None
@@ -88,7 +88,7 @@ def _refresh(static: bool | _Static) -> str:
 _SAID = {"sql": "a SELECT", "python": "a function, written 'module:function'"}
 
 
-def read_step(reading: Reading, name: str, raw: Any) -> Step | None:
+def read_step(reading: Reader, name: str, raw: Any) -> Step | None:
     """The step, or None after noting everything wrong with it."""
     keys: Keys = ("steps", name)
     if isinstance(raw, str):
@@ -96,14 +96,14 @@ def read_step(reading: Reading, name: str, raw: Any) -> Step | None:
     if callable(raw):
         return _made(reading, name, "python", {"python": raw}, keys)
     if not isinstance(raw, Mapping):
-        says = f"step {name!r} is {shown(raw)}, expected SQL or a mapping"
+        says = f"step {name!r} is {show(raw)}, expected SQL or a mapping"
         reading.found("wrong-type", keys, says, "write 'name: SELECT ...' or 'name: {python: module:function}'")
         return None
     kind = one_kind(reading, raw, STEPS, ("reads",), keys)
     return _made(reading, name, kind, raw, (*keys, kind)) if kind else None
 
 
-def _made(reading: Reading, name: str, kind: str, raw: Mapping[str, Any], at: Keys) -> Step | None:
+def _made(reading: Reader, name: str, kind: str, raw: Mapping[str, Any], at: Keys) -> Step | None:
     if isinstance(raw[kind], Secret):
         says = f"step {name!r} has a secret in its text"
         reading.found("variable", at, says, "write ${NAME} for a value that is none")
@@ -114,7 +114,7 @@ def _made(reading: Reading, name: str, kind: str, raw: Mapping[str, Any], at: Ke
         )
         return None
     if not _is_said(raw[kind], kind):
-        says = f"step {name!r}: {kind!r} is {shown(raw[kind])}, expected {_SAID[kind]}"
+        says = f"step {name!r}: {kind!r} is {show(raw[kind])}, expected {_SAID[kind]}"
         reading.found("wrong-type", at, says)
         return None
     what = read_options(reading, STEPS[kind], _options(kind, raw), at, f"step {name!r}")
@@ -158,7 +158,7 @@ def _parameters(call: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(each.name for each in parameters if each.kind in kinds and each.default is inspect.Parameter.empty)
 
 
-def _reads(reading: Reading, what: StepOptions) -> tuple[str, ...]:
+def _reads(reading: Reader, what: StepOptions) -> tuple[str, ...]:
     text = getattr(what, "text", None)
     if text is None:
         return tuple(getattr(what, "reads", ()))
@@ -207,12 +207,12 @@ class _SinkSettings(Options):
         return text
 
 
-def read_sink(reading: Reading, name: str, raw: Any) -> Sink | None:
+def read_sink(reading: Reader, name: str, raw: Any) -> Sink | None:
     """The sink, or None after noting everything wrong with it."""
     keys, who = ("sinks", name), f"sink {name!r}"
     if not isinstance(raw, Mapping):
-        says = f"{who} is {shown(raw)}, expected a mapping with 'from' and a connector"
-        reading.found("wrong-type", keys, says, f"write 'from' and one of {listed(sorted(SINKS))} below it")
+        says = f"{who} is {show(raw)}, expected a mapping with 'from' and a connector"
+        reading.found("wrong-type", keys, says, f"write 'from' and one of {join_words(sorted(SINKS))} below it")
         return None
     own = ("from", "mode", "trigger")
     targets = _several(reading, raw, keys, who) if "to" in raw else _only(reading, raw, keys, who)
@@ -227,13 +227,13 @@ def read_sink(reading: Reading, name: str, raw: Any) -> Sink | None:
     return Sink(name, reading.document.place(keys), settings.reads, targets, settings.mode, trigger)
 
 
-def _only(reading: Reading, raw: Mapping[str, Any], keys: Keys, who: str) -> tuple[Target, ...]:
+def _only(reading: Reader, raw: Mapping[str, Any], keys: Keys, who: str) -> tuple[Target, ...]:
     kind = one_kind(reading, raw, SINKS, _SINK_KEYS, keys)
     connector = read_options(reading, SINKS[kind], raw[kind], (*keys, kind), who) if kind else None
     return (Target(kind, reading.document.place((*keys, kind)), connector, (kind,)),) if connector else ()
 
 
-def _several(reading: Reading, raw: Mapping[str, Any], keys: Keys, who: str) -> tuple[Target, ...]:
+def _several(reading: Reader, raw: Mapping[str, Any], keys: Keys, who: str) -> tuple[Target, ...]:
     for key in raw:
         if key in SINKS:
             reading.found("one-kind", (*keys, key), f"{who} has {key!r} beside 'to'", "move it into the list of 'to'")
@@ -243,7 +243,7 @@ def _several(reading: Reading, raw: Mapping[str, Any], keys: Keys, who: str) -> 
             )
     listing = raw["to"]
     if not isinstance(listing, list) or not listing:
-        says = f"{who}: 'to' is {shown(listing)}, expected a list of targets"
+        says = f"{who}: 'to' is {show(listing)}, expected a list of targets"
         reading.found("wrong-type", (*keys, "to"), says, "write '- kafka: {...}' below it, one item for each target")
         return ()
     made = [_target(reading, each, (*keys, "to", number), who) for number, each in enumerate(listing)]
@@ -258,10 +258,10 @@ def _several(reading: Reading, raw: Mapping[str, Any], keys: Keys, who: str) -> 
     return targets if len(targets) == len(listing) else ()
 
 
-def _target(reading: Reading, raw: Any, keys: Keys, who: str) -> Target | None:
+def _target(reading: Reader, raw: Any, keys: Keys, who: str) -> Target | None:
     if not isinstance(raw, Mapping):
-        says = f"{who}: a target of 'to' is {shown(raw)}, expected a mapping with a connector"
-        reading.found("wrong-type", keys, says, f"write one of {listed(sorted(SINKS))} with its options")
+        says = f"{who}: a target of 'to' is {show(raw)}, expected a mapping with a connector"
+        reading.found("wrong-type", keys, says, f"write one of {join_words(sorted(SINKS))} with its options")
         return None
     own = tuple(_TargetSettings.model_fields)
     kind = one_kind(reading, raw, SINKS, own, keys, f"a target of {who}")

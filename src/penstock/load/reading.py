@@ -41,7 +41,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reader:
     """A document and everything found wrong with it so far."""
 
     document: Document

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.load.reading import Document, Reading
-from penstock.text import did_you_mean, shown
+from penstock.load.reading import Document, Reader
+from penstock.text import did_you_mean, show
 
 _WRITE = "write 'secrets: {python: \"module:function\"}'"
 _PATH = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
@@ -26,20 +26,20 @@ class NoSecretError(Exception):
         self.says, self.fix = says, fix
 
 
-def check_secrets(reading: Reading) -> None:
+def check_secrets(reading: Reader) -> None:
     """Note what is wrong with `secrets:`; its function is not called."""
     raw = reading.document.values.get("secrets")
     if raw is None:
         return
     if not isinstance(raw, Mapping):
-        reading.found("wrong-type", ("secrets",), f"'secrets' is {shown(raw)}, expected a mapping", _WRITE)
+        reading.found("wrong-type", ("secrets",), f"'secrets' is {show(raw)}, expected a mapping", _WRITE)
         return
     for key in raw:
         if key != "python":
             says = f"'secrets' does not know {key!r}"
             reading.found("unknown-key", ("secrets", key), says, did_you_mean(str(key), ["python"]))
     if not _is_path(raw.get("python")) and all(key == "python" for key in raw):
-        says = f"'secrets' has {shown(raw.get('python'))} for 'python', expected module:function"
+        says = f"'secrets' has {show(raw.get('python'))} for 'python', expected module:function"
         reading.found("wrong-value", ("secrets", "python"), says, _WRITE)
 
 

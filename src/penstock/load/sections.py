@@ -6,24 +6,22 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from penstock.load.reading import Reading
+from penstock.load.reading import Reader
 from penstock.load.spark_words import suggest_key
 from penstock.model import Keys
-from penstock.text import listed, nearest, shown
+from penstock.text import join_words, nearest, show
 
 _Made = TypeVar("_Made")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
-def read_section(
-    reading: Reading, section: str, read: Callable[[Reading, str, Any], _Made | None]
-) -> tuple[_Made, ...]:
+def read_section(reading: Reader, section: str, read: Callable[[Reader, str, Any], _Made | None]) -> tuple[_Made, ...]:
     """Every node of a section that could be made; what is wrong with the others is noted."""
     nodes = reading.document.values.get(section)
     if nodes is None:
         return ()
     if not isinstance(nodes, Mapping):
-        says = f"'{section}' is {shown(nodes)}, expected a mapping of names"
+        says = f"'{section}' is {show(nodes)}, expected a mapping of names"
         reading.found("wrong-type", (section,), says, f"write '{section}:' and below it 'name: ...'")
         return ()
     for name in nodes:
@@ -32,7 +30,7 @@ def read_section(
     return tuple(node for node in made if node is not None)
 
 
-def check_names_differ(reading: Reading) -> None:
+def check_names_differ(reading: Reader) -> None:
     """Names become views of SQL, which does not tell upper case from lower."""
     first: dict[str, tuple[str, str]] = {}
     for section in ("sources", "steps", "sinks"):
@@ -46,7 +44,7 @@ def check_names_differ(reading: Reading) -> None:
 
 
 def one_kind(
-    reading: Reading,
+    reading: Reader,
     raw: Mapping[str, Any],
     kinds: Collection[str],
     settings: Iterable[str],
@@ -62,10 +60,10 @@ def one_kind(
         known = [*sorted(kinds), *settings]
         reading.found("unknown-key", (*keys, key), f"{who} does not know {key!r}", suggest_key(str(key), known))
     if len(found) > 1:
-        says = f"{who} is {listed(found, 'and')} at once"
+        says = f"{who} is {join_words(found, 'and')} at once"
         reading.found("one-kind", (*keys, found[1]), says, "keep one of them")
     elif not found and not unknown:
-        reading.found("one-kind", keys, f"{who} does not say what it is", f"add one of {listed(sorted(kinds))}")
+        reading.found("one-kind", keys, f"{who} does not say what it is", f"add one of {join_words(sorted(kinds))}")
     return found[0] if len(found) == 1 else ""
 
 
@@ -75,8 +73,8 @@ def misspelled(raw: Mapping[str, Any], kinds: Iterable[str], settings: Iterable[
     return {nearest(str(key), words) for key in raw if key not in words}
 
 
-def _check_name(reading: Reading, section: str, name: object) -> None:
+def _check_name(reading: Reader, section: str, name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        says = f"{section[:-1]} {shown(name)} has a name that SQL cannot use"
+        says = f"{section[:-1]} {show(name)} has a name that SQL cannot use"
         fix = "use letters, digits and '_', at most 64, not starting with a digit"
         reading.found("name", (section, str(name)), says, fix)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from penstock.load.reading import Reading, as_text
+from penstock.load.reading import Reader, as_text
 from penstock.load.validate import read_options
 from penstock.model import Keys, Location, Restart, Webhook
 from penstock.options import Duration, Names, Options, Secret, seconds
-from penstock.text import shown
+from penstock.text import show
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET = re.compile(r"password|secret|token|credential|account\.key", re.IGNORECASE)
@@ -27,7 +27,7 @@ class Case(dict[str, Any]):
     at: Location
 
 
-def read_name(reading: Reading) -> str:
+def read_name(reading: Reader) -> str:
     """`name`, or the file's own."""
     given = reading.document.values.get("name")
     name = Path(reading.document.file).stem if given is None else given
@@ -35,32 +35,32 @@ def read_name(reading: Reading) -> str:
         return name
     whose = "the name" if given is not None else "the file's name"
     fix = "use letters, digits, '_' and '-', at most 64" if given is not None else "add 'name: ...'"
-    reading.found("name", ("name",), f"{whose} {shown(name)} cannot name a pipeline", fix)
+    reading.found("name", ("name",), f"{whose} {show(name)} cannot name a pipeline", fix)
     return ""
 
 
-def read_storage(reading: Reading) -> str:
+def read_storage(reading: Reader) -> str:
     """`storage`, or nothing."""
     storage = reading.document.values.get("storage")
     if storage is None or (isinstance(storage, str) and storage.strip()):
         return storage or ""
-    says = f"'storage' is {shown(storage)}, expected a folder or a URL"
+    says = f"'storage' is {show(storage)}, expected a folder or a URL"
     reading.found("wrong-type", ("storage",), says, "write 'storage: /data/penstock'")
     return ""
 
 
-def read_watermarks(reading: Reading) -> dict[str, str]:
+def read_watermarks(reading: Reader) -> dict[str, str]:
     """`watermarks: min | max`, which of several watermarks counts, as the setting that Spark has for it."""
     policy = reading.document.values.get("watermarks")
     if policy in (None, "min", "max"):
         return {"spark.sql.streaming.multipleWatermarkPolicy": policy} if policy else {}
-    says = f"'watermarks' is {shown(policy)}, expected min or max"
+    says = f"'watermarks' is {show(policy)}, expected min or max"
     fix = "min waits for the slowest source, max follows the fastest and drops what the others bring late"
     reading.found("wrong-type", ("watermarks",), says, fix)
     return {}
 
 
-def read_state_limit(reading: Reading) -> int:
+def read_state_limit(reading: Reader) -> int:
     """`state_limit: 2 GB` in bytes, or 0."""
     limit = reading.document.values.get("state_limit")
     if limit is None:
@@ -68,17 +68,17 @@ def read_state_limit(reading: Reading) -> int:
     match = _SIZE.fullmatch(str(limit).strip())
     if match:
         return int(float(match[1]) * 1000 ** ("", "k", "m", "g", "t").index(match[2].lower()))
-    reading.found("wrong-type", ("state_limit",), f"'state_limit' is {shown(limit)}, expected a size", "write '2 GB'")
+    reading.found("wrong-type", ("state_limit",), f"'state_limit' is {show(limit)}, expected a size", "write '2 GB'")
     return 0
 
 
-def read_spark(reading: Reading) -> dict[str, str]:
+def read_spark(reading: Reader) -> dict[str, str]:
     """Spark's settings as text, without secrets."""
     raw = reading.document.values.get("spark")
     if raw is None:
         return {}
     if not isinstance(raw, Mapping):
-        says = f"'spark' is {shown(raw)}, expected a mapping of settings"
+        says = f"'spark' is {show(raw)}, expected a mapping of settings"
         reading.found("wrong-type", ("spark",), says, "write 'spark: {spark.sql.shuffle.partitions: 8}'")
         return {}
     for key, value in raw.items():
@@ -86,7 +86,7 @@ def read_spark(reading: Reading) -> dict[str, str]:
     return {str(key): as_text(value) for key, value in raw.items()}
 
 
-def _check_setting(reading: Reading, key: str, value: Any) -> None:
+def _check_setting(reading: Reader, key: str, value: Any) -> None:
     keys: Keys = ("spark", key)
     if isinstance(value, Secret) or (_SECRET.search(key) and not _NO_SECRET.search(key)):
         says = f"the Spark setting {key!r} holds a secret, and settings show in the list of processes"
@@ -94,27 +94,27 @@ def _check_setting(reading: Reading, key: str, value: Any) -> None:
             "spark-secret", keys, says, "put it in spark-defaults.conf, or where the system itself looks for it"
         )
     elif value is None or isinstance(value, dict | list):
-        reading.found("wrong-type", keys, f"the Spark setting {key!r} is {shown(value)}, expected one value")
+        reading.found("wrong-type", keys, f"the Spark setting {key!r} is {show(value)}, expected one value")
     elif key != "master" and not key.startswith("spark."):
         says = f"the Spark setting {key!r} does not start with 'spark.', so Spark would ignore it"
         reading.found("spark-setting", keys, says, f"write 'spark.{key}', or 'master' for where Spark runs")
 
 
-def read_tests(reading: Reading) -> tuple[Case, ...]:
+def read_tests(reading: Reader) -> tuple[Case, ...]:
     """The tests in the file."""
     raw = reading.document.values.get("tests")
     if raw is None:
         return ()
     if not isinstance(raw, list | tuple):
-        says = f"'tests' is {shown(raw)}, expected a list of tests"
+        says = f"'tests' is {show(raw)}, expected a list of tests"
         reading.found("wrong-type", ("tests",), says, "write '- name: ...' below it")
         return ()
     return tuple(case for at, each in enumerate(raw) if (case := _case(reading, each, ("tests", at))) is not None)
 
 
-def _case(reading: Reading, raw: Any, keys: Keys) -> Case | None:
+def _case(reading: Reader, raw: Any, keys: Keys) -> Case | None:
     if not isinstance(raw, Mapping):
-        says = f"a test is {shown(raw)}, expected a mapping"
+        says = f"a test is {show(raw)}, expected a mapping"
         reading.found("wrong-type", keys, says, "write 'name', 'given' and 'expect'")
         return None
     case = Case(raw)
@@ -133,13 +133,13 @@ class _Restart(Options):
     stalled_times: float = Field(default=10.0, ge=1, description="And this many times as long as is usual.")
 
 
-def read_restart(reading: Reading) -> Restart:
+def read_restart(reading: Reader) -> Restart:
     """The policy in the file, or the usual one."""
     raw = reading.document.values.get("restart")
     if raw is None:
         return Restart()
     if not isinstance(raw, Mapping):
-        says = f"'restart' is {shown(raw)}, expected a mapping"
+        says = f"'restart' is {show(raw)}, expected a mapping"
         reading.found("wrong-type", ("restart",), says, "write 'restart: {limit: 5, within: 10 minutes}'")
         return Restart()
     given = read_options(reading, _Restart, dict(raw), ("restart",), "'restart'")
@@ -178,7 +178,7 @@ class _Webhook(Options):
         return url
 
 
-def read_history(reading: Reading) -> float:
+def read_history(reading: Reader) -> float:
     """`history: 7 days` in seconds."""
     given = reading.document.values.get("history")
     if given is None:
@@ -187,7 +187,7 @@ def read_history(reading: Reading) -> float:
     return seconds(read.history) if read else _DEFAULT_SECONDS
 
 
-def read_listeners(reading: Reading) -> tuple[str, ...]:
+def read_listeners(reading: Reader) -> tuple[str, ...]:
     """`listeners: ["module:Class"]`."""
     found = []
     for number, each in enumerate(_list(reading, "listeners", '["module:Class"]')):
@@ -195,17 +195,17 @@ def read_listeners(reading: Reading) -> tuple[str, ...]:
             found.append(each)
         else:
             fix = "write 'module:Class', a StreamingQueryListener in a .py file beside this one"
-            reading.found("wrong-type", ("listeners", number), f"a listener is {shown(each)}", fix)
+            reading.found("wrong-type", ("listeners", number), f"a listener is {show(each)}", fix)
     return tuple(found)
 
 
-def read_webhooks(reading: Reading) -> tuple[Webhook, ...]:
+def read_webhooks(reading: Reader) -> tuple[Webhook, ...]:
     """`webhooks: [{url: ..., events: [...]}]`."""
     made = []
     for number, each in enumerate(_list(reading, "webhooks", "[{url: ...}]")):
         keys: Keys = ("webhooks", number)
         if not isinstance(each, Mapping):
-            says = f"a webhook is {shown(each)}, expected a mapping"
+            says = f"a webhook is {show(each)}, expected a mapping"
             reading.found("wrong-type", keys, says, "write '- url: ...'")
             continue
         read = read_options(reading, _Webhook, dict(each), keys, "a webhook")
@@ -214,11 +214,11 @@ def read_webhooks(reading: Reading) -> tuple[Webhook, ...]:
     return tuple(made)
 
 
-def _list(reading: Reading, key: str, example: str) -> list[Any]:
+def _list(reading: Reader, key: str, example: str) -> list[Any]:
     given = reading.document.values.get(key)
     if given is None:
         return []
     if isinstance(given, list | tuple):
         return list(given)
-    reading.found("wrong-type", (key,), f"'{key}' is {shown(given)}, expected a list", f"write '{key}: {example}'")
+    reading.found("wrong-type", (key,), f"'{key}' is {show(given)}, expected a list", f"write '{key}: {example}'")
     return []

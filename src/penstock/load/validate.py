@@ -7,11 +7,11 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from penstock.load.reading import Reading, Unset
+from penstock.load.reading import Reader, Unset
 from penstock.load.spark_words import find_name, suggest_key
 from penstock.model import Keys
 from penstock.options import Options, Secret
-from penstock.text import did_you_mean, listed, nearest, shown
+from penstock.text import did_you_mean, join_words, nearest, show
 
 _Made = TypeVar("_Made", bound=Options)
 
@@ -37,13 +37,13 @@ _EXPECTED = {
 }
 
 
-def read_options(reading: Reading, made: type[_Made], raw: object, keys: Keys, who: str) -> _Made | None:
+def read_options(reading: Reader, made: type[_Made], raw: object, keys: Keys, who: str) -> _Made | None:
     """The options that `raw` describes, or None after noting everything wrong with it."""
     if isinstance(raw, made):
         return raw
     if raw is not None and not isinstance(raw, Mapping):
-        says = f"{who}: {str(keys[-1])!r} is {shown(raw)}, expected a mapping of options"
-        reading.found("wrong-type", keys, says, f"it knows {listed(known(made), 'and')}")
+        says = f"{who}: {str(keys[-1])!r} is {show(raw)}, expected a mapping of options"
+        reading.found("wrong-type", keys, says, f"it knows {join_words(known(made), 'and')}")
         return None
     values = _with_tuples(raw or {})
     try:
@@ -58,7 +58,7 @@ def known(made: type[Options]) -> list[str]:
     return [field.alias or name for name, field in made.model_fields.items()]
 
 
-def _validated(reading: Reading, made: type[_Made], values: dict[str, Any], keys: Keys) -> _Made:
+def _validated(reading: Reader, made: type[_Made], values: dict[str, Any], keys: Keys) -> _Made:
     try:
         return _with_secrets(made.model_validate(values), values)
     except ValidationError as error:
@@ -68,7 +68,7 @@ def _validated(reading: Reading, made: type[_Made], values: dict[str, Any], keys
         return _with_secrets(made.model_validate(spelled), spelled)
 
 
-def _as_spelled(reading: Reading, error: ValidationError, values: dict[str, Any], keys: Keys) -> dict[str, Any]:
+def _as_spelled(reading: Reader, error: ValidationError, values: dict[str, Any], keys: Keys) -> dict[str, Any]:
     # ${NAME} alone became a number, but text is wanted: take it as it was spelled.
     wanted = {_path(each, values) for each in error.errors(include_url=False) if each["type"] == "string_type"}
     spelled = {path: text for path in wanted if (text := reading.document.spelled.get((*keys, *path))) is not None}
@@ -122,7 +122,7 @@ def _has_secret(raw: Any) -> bool:
 
 
 def _note_all(
-    reading: Reading, error: ValidationError, made: type[Options], keys: Keys, who: str, values: dict[str, Any]
+    reading: Reader, error: ValidationError, made: type[Options], keys: Keys, who: str, values: dict[str, Any]
 ) -> None:
     # A value that fits none of several types fails once per type; it is still one mistake.
     mistakes: dict[Keys, list[Any]] = {}
@@ -173,8 +173,8 @@ def _sentence(errors: list[Any], made: type[Options], path: Keys, who: str) -> t
     custom = next((each for each in errors if each["type"] == "value_error"), None)
     if custom is not None:
         return "wrong-value", f"{who}: {custom['ctx']['error']}", ""
-    expected = listed(dict.fromkeys(_expected(each) for each in errors))
-    return "wrong-type", f"{who}: {name!r} is {shown(first['input'])}, expected {expected}", _fix(first)
+    expected = join_words(dict.fromkeys(_expected(each) for each in errors))
+    return "wrong-type", f"{who}: {name!r} is {show(first['input'])}, expected {expected}", _fix(first)
 
 
 def _inner(made: type[Options], path: Keys) -> type[Options] | None:

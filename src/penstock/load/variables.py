@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.load.reading import Document, Reading, Unset
+from penstock.load.reading import Document, Reader, Unset
 from penstock.load.scalars import typed
 from penstock.load.secrets import NoSecretError, Provider
 from penstock.model import Keys
@@ -34,17 +34,17 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME}, ${file:path} or ${secret:name}"
 
 
-def substitute(document: Document, variables: Mapping[str, str] | None = None) -> Reading:
+def substitute(document: Document, variables: Mapping[str, str] | None = None) -> Reader:
     """The document with every `${...}` in its values replaced, and what could not be."""
-    work = _Substitution(Reading(document), os.environ if variables is None else variables, Provider(document))
+    work = _Substitution(Reader(document), os.environ if variables is None else variables, Provider(document))
     values = work.value(document.values, ())
     done = replace(document, values=values, spelled={**document.spelled, **work.spelled})
-    return Reading(done, work.reading.findings)
+    return Reader(done, work.reading.findings)
 
 
 @dataclass(frozen=True)
 class _Substitution:
-    reading: Reading
+    reading: Reader
     variables: Mapping[str, str]
     provider: Provider
     spelled: dict[Keys, str] = field(default_factory=dict)

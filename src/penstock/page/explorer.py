@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from penstock.errors import PenstockError
 from penstock.preview.query import Limits
-from penstock.preview.request import Asked, messages, opened
+from penstock.preview.request import PreviewRequest, messages, open_preview
 from penstock.redaction import redacted
 
 # Behind the pipeline when both want the processor, but not starved by other work on the machine.
@@ -32,7 +32,9 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     try:
-        with opened(_wanted(asked), lambda says: _say(out, {"what": "says", "says": says}), gone.is_set) as looked:
+        with open_preview(
+            _wanted(asked), lambda says: _say(out, {"what": "says", "says": says}), gone.is_set
+        ) as looked:
             for message in messages(looked):
                 _say(out, message)
     except PenstockError as error:
@@ -42,10 +44,12 @@ def main() -> None:
         sys.exit(1)
 
 
-def _wanted(asked: dict[str, Any]) -> Asked:
+def _wanted(asked: dict[str, Any]) -> PreviewRequest:
     limits = Limits(**asked.get("limits", {}))
     start: Literal["latest", "earliest"] = "earliest" if asked.get("start") == "earliest" else "latest"
-    return Asked(asked["file"], asked.get("step") or None, asked.get("sql", ""), start, bool(asked.get("bad")), limits)
+    return PreviewRequest(
+        asked["file"], asked.get("step") or None, asked.get("sql", ""), start, bool(asked.get("bad")), limits
+    )
 
 
 def _say(out: Any, message: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.redaction import redacted
 from penstock.watch.board import Board
-from penstock.watch.reducer import PipelineWatch
+from penstock.watch.reducer import PipelineReducer
 from penstock.watch.series import VALUES
 from penstock.watch.status import told
 from penstock.watch.views import PipelineView
@@ -147,7 +147,7 @@ class Live:
         if self._marks[name][2] != before:
             yield self._marks[name][2]
 
-    def _mark(self, watch: PipelineWatch, view: PipelineView) -> None:
+    def _mark(self, watch: PipelineReducer, view: PipelineView) -> None:
         times = {query.sink: series[-1].at for query in view.queries if (series := watch.series(query.sink))}
         self._marks[watch.name] = (watch.changes, times, message("view", view.as_dict()))
 

@@ -19,7 +19,7 @@ from penstock.engine.decode import bad_records
 from penstock.errors import CallError, RunError
 from penstock.model import Pipeline, Source, Step
 from penstock.preview.values import plain_value
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: The name that a SELECT of the user has while it is looked at.
-ASKED = "your SELECT"
+SELECT_NAME = "your SELECT"
 _LOOK_SECONDS = 0.25
 _WAITING = 64
 # A running aggregate is shown whole after each batch, so that it updates in place.
@@ -49,7 +49,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Shown:
+class RowBatch:
     """Rows that arrived."""
 
     batch: int
@@ -61,17 +61,17 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Looked:
+class Preview:
     """What is looked at, under way: its columns, then the rows as they come."""
 
     columns: list[tuple[str, str]]
     mode: str
-    rows: Iterator[Shown]
+    rows: Iterator[RowBatch]
     why: Callable[[], str]
     """Why the rows have ended."""
 
 
-def chosen(pipeline: Pipeline, name: str | None) -> str:
+def stream_named(pipeline: Pipeline, name: str | None) -> str:
     """The source or step that is meant: without a name, what the first sink reads."""
     if name is None:
         return pipeline.sinks[0].reads if pipeline.sinks else pipeline.sources[0].name
@@ -82,14 +82,14 @@ def chosen(pipeline: Pipeline, name: str | None) -> str:
     raise CallError(f"{pipeline.at.file} has no source, step or sink {name!r}; {fix}")
 
 
-def only(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"], limits: Limits) -> Pipeline:
+def subgraph(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"], limits: Limits) -> Pipeline:
     """What is needed for one stream, read from now or from the beginning, in small batches; no sink."""
     needed = set(pipeline.upstream(name))
     sources = (source for source in pipeline.sources if source.name in needed)
     return replace(
         pipeline,
         sources=tuple(
-            replace(source, connector=source.connector.looked_at(start, limits.batch_rows)) for source in sources
+            replace(source, connector=source.connector.for_preview(start, limits.batch_rows)) for source in sources
         ),
         steps=tuple(step for step in pipeline.steps if step.name in needed),
         sinks=(),
@@ -97,7 +97,7 @@ def only(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"], li
 
 
 @contextmanager
-def look(
+def preview(
     pipeline: Pipeline,
     spark: SparkSession,
     name: str,
@@ -106,22 +106,22 @@ def look(
     bad: bool = False,
     read: Read = from_connector,
     enough: Callable[[], bool] = lambda: False,
-) -> Iterator[Looked]:
+) -> Iterator[Preview]:
     """Look at one stream of a pipeline that `only` gave and `prepare` made ready; its query ends with this."""
     node = pipeline.streams[name]
     rows = _bad(node, spark, read) if bad else build(pipeline, spark, read)[name]
-    with looking(rows, limits, enough=enough, refuse=lambda error: refused("step", node, error)) as looked:
+    with preview_rows(rows, limits, enough=enough, refuse=lambda error: refused("step", node, error)) as looked:
         yield looked
 
 
 @contextmanager
-def looking(
+def preview_rows(
     rows: DataFrame,
     limits: Limits,
     *,
     enough: Callable[[], bool] = lambda: False,
-    refuse: Callable[[Exception], Exception] = lambda error: RunError(sentence(error)),
-) -> Iterator[Looked]:
+    refuse: Callable[[Exception], Exception] = lambda error: RunError(summary(error)),
+) -> Iterator[Preview]:
     """Look at any streaming DataFrame."""
     if not rows.isStreaming:
         raise CallError("these rows are no stream; a table beside the streams can only be joined with one")
@@ -130,7 +130,7 @@ def looking(
         query, mode = _started(rows, folder, window, refuse)
         try:
             columns = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
-            yield Looked(columns, mode, _arriving(query, window, enough), lambda: window.why)
+            yield Preview(columns, mode, _arriving(query, window, enough), lambda: window.why)
         finally:
             window.close()
             query.stop()
@@ -170,7 +170,7 @@ class _Window:
     _shown: int = 0
     _updates: int = 0
     _began: float = field(default_factory=time.monotonic)
-    _waiting: queue.Queue[Shown] = field(default_factory=lambda: queue.Queue(_WAITING))
+    _waiting: queue.Queue[RowBatch] = field(default_factory=lambda: queue.Queue(_WAITING))
     _closed: threading.Event = field(default_factory=threading.Event)
 
     def take(self, rows: DataFrame, number: int) -> None:
@@ -186,7 +186,7 @@ class _Window:
             return
         self._updates += 1
         self._shown += 0 if self.replaces else len(found)
-        shown = Shown(number, [[plain_value(value) for value in row] for row in found], self.replaces, left_out)
+        shown = RowBatch(number, [[plain_value(value) for value in row] for row in found], self.replaces, left_out)
         try:
             self._waiting.put_nowait(shown)
         except queue.Full:
@@ -196,7 +196,7 @@ class _Window:
         """How many rows are beyond the limit; of a running aggregate only that there are some."""
         return 1 if self.replaces else rows.count() - most
 
-    def _make_room(self, shown: Shown) -> None:
+    def _make_room(self, shown: RowBatch) -> None:
         """Whoever looks is slow: the oldest rows are left out, and counted."""
         lost = self._waiting.get_nowait()
         more = lost.left_out + (0 if self.replaces else len(lost.rows))
@@ -208,7 +208,7 @@ class _Window:
         allowed = int((time.monotonic() - self._began + 1) * self.limits.per_second)
         return max(0, min(self.limits.rows, allowed) - self._shown)
 
-    def next(self) -> Shown | None:
+    def next(self) -> RowBatch | None:
         """The next rows, or None after a moment without any."""
         try:
             return self._waiting.get(timeout=_LOOK_SECONDS)
@@ -237,7 +237,7 @@ class _Window:
         self._closed.set()
 
 
-def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) -> Iterator[Shown]:
+def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) -> Iterator[RowBatch]:
     while True:
         shown = window.next()
         if shown is not None:
@@ -252,7 +252,7 @@ def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]
         elif not query.isActive:
             failed = query.exception()
             if failed is not None:
-                raise RunError(sentence(failed)) from failed
+                raise RunError(summary(failed)) from failed
             window.why = "the stream has ended"
         if window.why:
             return

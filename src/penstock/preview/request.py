@@ -15,8 +15,8 @@ from penstock.engine.prepare import prepare
 from penstock.errors import CheckError
 from penstock.load import load
 from penstock.model import Pipeline
-from penstock.preview.query import ASKED, Limits, Looked, chosen, look, only
-from penstock.preview.select import asked
+from penstock.preview.query import SELECT_NAME, Limits, Preview, preview, stream_named, subgraph
+from penstock.preview.select import with_select
 from penstock.spark.session import session
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MASTER = "local[2]"
 
 
 @dataclass(frozen=True)
-class Asked:
+class PreviewRequest:
     """What someone wants to look at."""
 
     file: str
@@ -46,42 +46,44 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Ready:
+class ResolvedPreview:
     """The part of a pipeline that is needed, and the name of what is looked at."""
 
     pipeline: Pipeline
     name: str
 
 
-def resolve(wanted: Asked) -> Ready:
+def resolve(wanted: PreviewRequest) -> ResolvedPreview:
     """What is meant, checked; Spark is not needed for that."""
     pipeline = load(wanted.file)
     if wanted.sql:
-        pipeline, name = asked(pipeline, wanted.sql), ASKED
+        pipeline, name = with_select(pipeline, wanted.sql), SELECT_NAME
     else:
-        name = chosen(pipeline, wanted.step)
-    needed = only(pipeline, name, wanted.start, wanted.limits)
+        name = stream_named(pipeline, wanted.step)
+    needed = subgraph(pipeline, name, wanted.start, wanted.limits)
     errors = [finding for finding in check(needed) if finding.severity == "error"]
     if errors:
         raise CheckError(errors)
-    return Ready(needed, name)
+    return ResolvedPreview(needed, name)
 
 
 @contextmanager
-def opened(wanted: Asked, say: Callable[[str], None], enough: Callable[[], bool] = lambda: False) -> Iterator[Looked]:
+def open_preview(
+    wanted: PreviewRequest, say: Callable[[str], None], enough: Callable[[], bool] = lambda: False
+) -> Iterator[Preview]:
     """The rows of what is wanted, in a Spark of their own that ends with them."""
     ready = resolve(wanted)
     prepared = prepare(ready.pipeline, say)
     with tempfile.TemporaryDirectory(prefix="penstock-look-") as folder:
         spark = _session(prepared, Path(folder, "driver.log"))
         try:
-            with look(prepared, spark, ready.name, wanted.limits, bad=wanted.bad, enough=enough) as looked:
+            with preview(prepared, spark, ready.name, wanted.limits, bad=wanted.bad, enough=enough) as looked:
                 yield looked
         finally:
             spark.stop()
 
 
-def messages(looked: Looked) -> Iterator[dict[str, Any]]:
+def messages(looked: Preview) -> Iterator[dict[str, Any]]:
     """What is seen as JSON lines: the columns, rows as they come, and why they have ended."""
     columns = [{"name": name, "type": kind} for name, kind in looked.columns]
     yield {"what": "columns", "columns": columns, "mode": looked.mode}

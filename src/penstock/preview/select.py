@@ -21,12 +21,12 @@ from penstock.checks.sql import (
 from penstock.errors import CallError
 from penstock.load.sql_names import sql_names
 from penstock.model import Location, Pipeline, Step
-from penstock.preview.query import ASKED
+from penstock.preview.query import SELECT_NAME
 from penstock.preview.sql_policy import TABLE_FUNCTIONS, refusals
-from penstock.spark.errors import sentence
+from penstock.spark.errors import summary
 from penstock.sql import parse
 from penstock.steps.sql import SqlStep
-from penstock.text import did_you_mean, listed
+from penstock.text import did_you_mean, join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +57,7 @@ class OutsideSelect(SqlStep):
         try:
             plan = session._jsparkSession.sessionState().sqlParser().parsePlan(self.text)
         except ParseException as error:
-            raise CallError(f"SELECT: {sentence(error)}; correct it") from error
+            raise CallError(f"SELECT: {summary(error)}; correct it") from error
         reasons = refusals(plan, streams)
         if reasons:
             raise CallError("\n".join(f"SELECT: {reason}" for reason in reasons))
@@ -67,12 +67,12 @@ class OutsideSelect(SqlStep):
         return DataFrame(rows, spark)
 
 
-def asked(pipeline: Pipeline, text: str) -> Pipeline:
+def with_select(pipeline: Pipeline, text: str) -> Pipeline:
     """The pipeline with the SELECT as a step named `ASKED`; an error with everything that is wrong with it."""
     if len(text) > _MOST_CHARACTERS:
         raise CallError(f"the SELECT has {len(text):,} characters; use at most {_MOST_CHARACTERS:,}")
     reads = sql_names(text, {name.lower(): name for name in pipeline.streams})
-    step = Step(ASKED, Location("SELECT"), OutsideSelect(text=text or " "), reads)
+    step = Step(SELECT_NAME, Location("SELECT"), OutsideSelect(text=text or " "), reads)
     alone = replace(pipeline, steps=(step,), sinks=())
     found = [str(finding) for rule in _RULES for finding in rule(alone) if finding.severity == "error"]
     found += _more(pipeline, text, reads)
@@ -91,9 +91,9 @@ def _more(pipeline: Pipeline, text: str, reads: tuple[str, ...]) -> Iterator[str
         if second.text == "(" and first.name.lower() in _OPENS:
             yield f"SELECT:{first.line}: {first.name!r} can open a file; take it out"
     for name in _functions(text):
-        yield f"SELECT: it reads {name!r}, a function that makes rows; read {listed(pipeline.streams)}"
+        yield f"SELECT: it reads {name!r}, a function that makes rows; read {join_words(pipeline.streams)}"
     if not reads:
-        yield f"SELECT: it reads neither a source nor a step; read {listed(pipeline.streams)}"
+        yield f"SELECT: it reads neither a source nor a step; read {join_words(pipeline.streams)}"
     for name in reads:
         if name.isidentifier() and name not in pipeline.streams:
             fix = did_you_mean(name, pipeline.streams)

@@ -21,7 +21,7 @@ _PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 
 
-def sentence(error: BaseException | str) -> str:
+def summary(error: BaseException | str) -> str:
     """What went wrong in Spark, in one line: no Java, no plans, no query ids."""
     text = error if isinstance(error, str) else str(error)
     # With its brackets: a plan that Spark prints names the same condition without them.
@@ -47,7 +47,7 @@ def sentence(error: BaseException | str) -> str:
     return _one_line(text)
 
 
-def condition(error: BaseException | str) -> str:
+def error_class(error: BaseException | str) -> str:
     """Spark's name for the innermost error, like `UNRESOLVED_COLUMN.WITH_SUGGESTION`; empty if it has none."""
     names = [match.group(1) for match in _CONDITION.finditer(str(error))]
     inner = [name for name in names if name not in _WRAPPERS] or [name for name in names if name != "STREAM_FAILED"]
@@ -132,9 +132,9 @@ _PERMANENT_CLASSES = re.compile(
 )
 
 
-def can_help(condition: str, text: str) -> bool:
+def is_retryable(error_class: str, text: str) -> bool:
     """Whether trying again can help, by Spark's condition and the names of exceptions in its text."""
-    if condition.startswith(_PERMANENT):
+    if error_class.startswith(_PERMANENT):
         return False
     return not _PERMANENT_CLASSES.search(text)
 
@@ -146,6 +146,6 @@ _PASSING = re.compile(
 )
 
 
-def may_pass(condition: str, text: str) -> bool:
+def is_transient_at_start(error_class: str, text: str) -> bool:
     """Whether a refusal at the start may be gone the next time: a full disk, a system that does not answer."""
-    return bool(_PASSING.search(text)) and can_help(condition, text)
+    return bool(_PASSING.search(text)) and is_retryable(error_class, text)

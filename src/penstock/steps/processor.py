@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from penstock.errors import BuildError
-from penstock.imports import named
+from penstock.imports import import_object
 from penstock.options import Names, StepOptions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ProcessorStep(StepOptions):
         """What the processor gives for each key."""
         from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-        processor = named(self.class_)
+        processor = import_object(self.class_)
         if not (isinstance(processor, type) and issubclass(processor, StatefulProcessor)):
             raise BuildError(f"{self.class_} is no StatefulProcessor; derive it from pyspark.sql.streaming's")
         grouped = streams[self.source].groupBy(*self.key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, model_validator
 
 from penstock.errors import BuildError
-from penstock.imports import named
+from penstock.imports import import_object
 from penstock.options import Names, StepOptions
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class PythonStep(StepOptions):
         if self.call is not None:
             given: Callable[..., Any] = self.call
             return given
-        function: Callable[..., Any] = named(self.function)
+        function: Callable[..., Any] = import_object(self.function)
         if not callable(function):
             raise BuildError(f"{self.function} is no function")
         return function

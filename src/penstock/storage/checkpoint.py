@@ -47,7 +47,7 @@ class Checkpoint:
 
     def numbers(self, log: str) -> list[int]:
         """The batches in `offsets` or `commits`."""
-        return sorted(int(name) for name in files.names(f"{self.url}/{log}") if name.isdigit())
+        return sorted(int(name) for name in files.list_names(f"{self.url}/{log}") if name.isdigit())
 
     def read(self, name: str) -> bytes | None:
         """What a file of it holds."""
@@ -56,7 +56,7 @@ class Checkpoint:
     def files(self, batch: int) -> dict[str, bytes]:
         """The files that a batch left here, and what they hold."""
         names = ["metadata", *(f"{log}/{batch}" for log in _LOGS)]
-        for source in files.names(f"{self.url}/sources"):
+        for source in files.list_names(f"{self.url}/sources"):
             names += [f"sources/{source}/{batch}", f"sources/{source}/{batch}.compact"]
         return {name: content for name in names if (content := self.read(name)) is not None}
 
@@ -70,8 +70,8 @@ class Checkpoint:
         name = f"offsets/{batch}"
         lines = (self.read(name) or b"").decode().split("\n")
         lines[2 + line] = json.dumps(positions, separators=(",", ":"))
-        files.replace(f"{self.url}/{name}", "\n".join(lines))
-        files.forget_crc(f"{self.url}/{name}")
+        files.write_atomic(f"{self.url}/{name}", "\n".join(lines))
+        files.remove_crc(f"{self.url}/{name}")
 
 
 def damage(name: str, content: bytes | None) -> str:

@@ -11,7 +11,7 @@ def is_local(url: str) -> bool:
     return "://" not in url
 
 
-def replace(url: str, text: str, *, sync: bool = True) -> None:
+def write_atomic(url: str, text: str, *, sync: bool = True) -> None:
     """Write a file in one step; with `sync` it outlives a power cut."""
     if not is_local(url):
         import fsspec
@@ -32,10 +32,10 @@ def replace(url: str, text: str, *, sync: bool = True) -> None:
             os.fsync(file.fileno())
     part.replace(path)
     if sync:
-        sync_folder(path.parent)
+        fsync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
     """The names in a folder are on the disk when this returns."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -44,7 +44,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def sync_file(path: Path) -> None:
+def fsync_file(path: Path) -> None:
     """What another program wrote to a file is on the disk when this returns."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -53,7 +53,7 @@ def sync_file(path: Path) -> None:
         os.close(handle)
 
 
-def forget_crc(url: str) -> None:
+def remove_crc(url: str) -> None:
     """Take away Hadoop's checksum of a file, which was of the file as it was before."""
     if is_local(url):
         Path(url).with_name(f".{Path(url).name}.crc").unlink(missing_ok=True)
@@ -73,7 +73,7 @@ def read(url: str) -> bytes | None:
         return None
 
 
-def names(url: str) -> list[str]:
+def list_names(url: str) -> list[str]:
     """The names in a folder; none if there is no folder."""
     try:
         if is_local(url):

@@ -52,14 +52,14 @@ class Journal:
     @property
     def numbers(self) -> list[int]:
         """The batches on record."""
-        names = (name.removesuffix(".json") for name in files.names(self.url))
+        names = (name.removesuffix(".json") for name in files.list_names(self.url))
         return sorted(int(name) for name in names if name.isdigit())
 
     def write(self, record: Record) -> None:
         """Put a batch on record: on the disk when this returns. Old records go."""
         values = asdict(record)
         text = json.dumps({"record": values, "sum": _sum(values)})
-        files.replace(f"{self.url}/{record.batch}.json", text)
+        files.write_atomic(f"{self.url}/{record.batch}.json", text)
         files.remove(f"{self.url}/{record.batch - KEPT}.json")
 
     def read(self, batch: int) -> Record:

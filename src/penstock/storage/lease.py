@@ -222,7 +222,7 @@ class Taking:
 
     def _forget_claims(self, token: int) -> None:
         folder, _, name = self.url.rpartition("/")
-        for each in files.names(folder):
+        for each in files.list_names(folder):
             number = each.removeprefix(f"{name}.")
             if number.isdigit() and int(number) < token:
                 files.remove(f"{folder}/{each}")
@@ -254,7 +254,7 @@ def _unwritable(url: str, error: OSError) -> HeldError:
 
 
 def _write(url: str, holder: Holder, *, sync: bool) -> None:
-    files.replace(url, json.dumps(asdict(holder)), sync=sync)
+    files.write_atomic(url, json.dumps(asdict(holder)), sync=sync)
 
 
 def _create(url: str) -> bool:

@@ -33,7 +33,7 @@ class Ledger:
 
     def write(self, target: str, query: str, batch: int) -> None:
         """The target has this batch: on the disk when this returns."""
-        files.replace(self._url(target), json.dumps({"query": query, "batch": batch}))
+        files.write_atomic(self._url(target), json.dumps({"query": query, "batch": batch}))
         self._known[target] = (query, batch)
 
     def _read(self, target: str) -> tuple[str, int]:
@@ -61,7 +61,7 @@ class Ledger:
 def write_intent(url: str, checkpoint: Checkpoint, batch: int) -> None:
     """Copy the small files that a batch begins with: on the disk when this returns. Object stores lose none."""
     if files.is_local(url):
-        files.replace(f"{url}/begun", json.dumps({"batch": batch, "texts": texts(checkpoint.files(batch))}))
+        files.write_atomic(f"{url}/begun", json.dumps({"batch": batch, "texts": texts(checkpoint.files(batch))}))
 
 
 def read_intent(url: str) -> tuple[int, Mapping[str, str]]:

@@ -40,7 +40,7 @@ def _source(source: Source) -> dict[str, Any]:
         "reads": [],
         "static": bool(source.static),
         "watermark": f"{source.watermark.column}, {source.watermark.delay}" if source.watermark else "",
-        "place": list(source.connector.described),
+        "place": list(source.connector.spark_description),
     }
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.storage import files
-from penstock.storage.verify import Ledgers
+from penstock.storage.verify import SinkStorage
 
 
-def begin_anew(sink: Ledgers, mark: str) -> str:
+def reset_sink(sink: SinkStorage, mark: str) -> str:
     """Move what is there to `<storage>/before/<mark>`; gives that place."""
     place = f"{sink.storage}/before/{mark}"
     for part in ("checkpoints", "ledger"):
@@ -17,7 +17,7 @@ def begin_anew(sink: Ledgers, mark: str) -> str:
 
 
 def _move(old: str, new: str) -> None:
-    if not files.names(old):
+    if not files.list_names(old):
         return
     if files.is_local(old):
         Path(new).parent.mkdir(parents=True, exist_ok=True)

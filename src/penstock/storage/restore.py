@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 from penstock.storage import files
 from penstock.storage.checkpoint import damage, digest
 from penstock.storage.ledger import read_intent
-from penstock.storage.verify import Ledgers
+from penstock.storage.verify import SinkStorage
 
 _PARTS = ("checkpoints", "ledger", "sources")
 _MANIFEST = "manifest.json"
@@ -21,24 +21,24 @@ class BackupError(PenstockError):
     """A backup cannot be made or used."""
 
 
-def from_records(sink: Ledgers) -> list[str]:
+def from_records(sink: SinkStorage) -> list[str]:
     """Put back every small file of the checkpoint that is not what the records say; the names of those."""
     done = []
     checkpoint = sink.checkpoint
     for name, text in _texts(sink):
         if checkpoint.read(name) != text.encode():
-            files.replace(f"{checkpoint.url}/{name}", text)
-            files.forget_crc(f"{checkpoint.url}/{name}")
+            files.write_atomic(f"{checkpoint.url}/{name}", text)
+            files.remove_crc(f"{checkpoint.url}/{name}")
             done.append(name)
     unfinished = _unfinished(sink)
     if unfinished:
         files.remove(f"{checkpoint.url}/{unfinished}")
-        files.forget_crc(f"{checkpoint.url}/{unfinished}")
+        files.remove_crc(f"{checkpoint.url}/{unfinished}")
         done.append(f"{unfinished} (removed: it was being written, and no target has its batch)")
     return [*done, *_commits(sink)]
 
 
-def _texts(sink: Ledgers) -> Iterator[tuple[str, str]]:
+def _texts(sink: SinkStorage) -> Iterator[tuple[str, str]]:
     """What the small files held, of batches that are on record and of the one that was begun after them."""
     for number in sink.journal.numbers:
         yield from sink.journal.read(number).texts.items()
@@ -47,7 +47,7 @@ def _texts(sink: Ledgers) -> Iterator[tuple[str, str]]:
         yield from texts.items()
 
 
-def _commits(sink: Ledgers) -> Iterator[str]:
+def _commits(sink: SinkStorage) -> Iterator[str]:
     """Commits that a power cut has left empty or cut before their batch was on record."""
     checkpoint, on_record = sink.checkpoint, set(sink.journal.numbers)
     for number in checkpoint.numbers("commits"):
@@ -65,13 +65,13 @@ def _commits(sink: Ledgers) -> Iterator[str]:
         else:
             # The next batch was begun, so this one was done; what it says of the watermark is where that one starts.
             watermark = json.loads(following.decode().split("\n")[1])["batchWatermarkMs"]
-            files.replace(f"{checkpoint.url}/{name}", f'v1\n{{"nextBatchWatermarkMs":{watermark}}}')
+            files.write_atomic(f"{checkpoint.url}/{name}", f'v1\n{{"nextBatchWatermarkMs":{watermark}}}')
             says = "written anew: the next batch was begun"
-        files.forget_crc(f"{checkpoint.url}/{name}")
+        files.remove_crc(f"{checkpoint.url}/{name}")
         yield f"{name} ({says})"
 
 
-def _unfinished(sink: Ledgers) -> str:
+def _unfinished(sink: SinkStorage) -> str:
     """The newest offsets if a power cut has left them empty or cut, and nothing of their batch was written."""
     offsets, commits = sink.checkpoint.numbers("offsets"), sink.checkpoint.numbers("commits")
     if not offsets or (commits and commits[-1] >= offsets[-1]) or offsets[-1] in sink.journal.numbers:
@@ -94,11 +94,11 @@ def backup(storage: str, place: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(Path(storage, name), target)
         sums[name] = digest(target.read_bytes())
-    files.replace(str(place / _MANIFEST), json.dumps(sums, indent=1))
+    files.write_atomic(str(place / _MANIFEST), json.dumps(sums, indent=1))
     return len(sums)
 
 
-def from_backup(sinks: list[Ledgers], storage: str, place: Path, *, behind: bool) -> int:
+def from_backup(sinks: list[SinkStorage], storage: str, place: Path, *, behind: bool) -> int:
     """Put a whole backup back; refused when it is damaged, or older than what was written since."""
     try:
         sums: dict[str, str] = json.loads((place / _MANIFEST).read_text(encoding="utf-8"))
@@ -122,10 +122,10 @@ def from_backup(sinks: list[Ledgers], storage: str, place: Path, *, behind: bool
     return len(sums)
 
 
-def _refuse_behind(sinks: list[Ledgers], place: Path) -> None:
+def _refuse_behind(sinks: list[SinkStorage], place: Path) -> None:
     for sink in sinks:
         known = sink.journal.numbers
-        kept = Ledgers(sink.name, str(place)).checkpoint.numbers("commits")
+        kept = SinkStorage(sink.name, str(place)).checkpoint.numbers("commits")
         if known and (not kept or kept[-1] < known[-1]):
             last = kept[-1] if kept else "none"
             says = f"the backup of {sink.name!r} ends with batch {last}, and {known[-1]} was written"

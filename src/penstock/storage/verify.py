@@ -27,7 +27,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Ledgers:
+class SinkStorage:
     """One sink's checkpoint, records, ledger and, if Spark writes its target with a log, that log."""
 
     name: str
@@ -53,7 +53,7 @@ class Ledgers:
         """The query and the batch that each target of ours has."""
         folder = self.ledger
         found = {}
-        for name in files.names(folder):
+        for name in files.list_names(folder):
             if name.endswith(".json") and not name.startswith("."):
                 held: Any = json.loads(files.read(f"{folder}/{name}") or b"{}")
                 found[name.removesuffix(".json")] = (str(held.get("query", "")), int(held.get("batch", -1)))
@@ -61,11 +61,11 @@ class Ledgers:
 
     def log_numbers(self) -> list[int]:
         """The batches in the log beside the target's data."""
-        names = (name.removesuffix(".compact") for name in files.names(self.log_url)) if self.log_url else ()
+        names = (name.removesuffix(".compact") for name in files.list_names(self.log_url)) if self.log_url else ()
         return sorted({int(name) for name in names if name.isdigit()})
 
 
-def problems(sink: Ledgers) -> list[Problem]:
+def find_problems(sink: SinkStorage) -> list[Problem]:
     """Everything that does not fit, before the first row; nothing is changed."""
     try:
         last = sink.journal.last()
@@ -77,7 +77,7 @@ def problems(sink: Ledgers) -> list[Problem]:
         return [Problem(says, fix)]
 
 
-def _new_over_old(sink: Ledgers, last: Record | None) -> Iterator[Problem]:
+def _new_over_old(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
     if last is not None:
         says = f"there is no checkpoint at {sink.checkpoint.url}, but batch {last.batch} was committed at {last.at}"
         yield Problem(f"{says}: a new one over old output loses rows or doubles them", _ANEW)
@@ -91,7 +91,7 @@ def _new_over_old(sink: Ledgers, last: Record | None) -> Iterator[Problem]:
         yield Problem(says, fix)
 
 
-def _structure(sink: Ledgers) -> Iterator[Problem]:
+def _structure(sink: SinkStorage) -> Iterator[Problem]:
     checkpoint = sink.checkpoint
     if not checkpoint.query:
         yield Problem(f"{checkpoint.url}/metadata is missing or damaged", _RESTORE)
@@ -107,7 +107,7 @@ def _structure(sink: Ledgers) -> Iterator[Problem]:
         yield Problem(f"{checkpoint.url}/offsets/{number} is missing", _RESTORE)
 
 
-def _behind(sink: Ledgers, last: Record | None) -> Iterator[Problem]:
+def _behind(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
     """A checkpoint that was rolled back, or belongs to another query: its next batches have numbers that are taken."""
     end, query = sink.checkpoint.numbers("offsets")[-1], sink.checkpoint.query
     taken: dict[str, int] = {}
@@ -128,7 +128,7 @@ def _behind(sink: Ledgers, last: Record | None) -> Iterator[Problem]:
             yield Problem(f"{says}: rolled back, it would lose the rows of the batches between", _RESTORE)
 
 
-def _changed(sink: Ledgers) -> Iterator[Problem]:
+def _changed(sink: SinkStorage) -> Iterator[Problem]:
     checkpoint = sink.checkpoint
     oldest = checkpoint.numbers("offsets")[0]
     for number in sink.journal.numbers:
@@ -153,17 +153,19 @@ def _was_compacted(checkpoint: Checkpoint, name: str) -> bool:
         return bool(commits) and number < commits[0]
     if not folder.startswith("sources/"):
         return False
-    later = (each.removesuffix(".compact") for each in files.names(f"{checkpoint.url}/{folder}") if "." in each[1:])
+    later = (
+        each.removesuffix(".compact") for each in files.list_names(f"{checkpoint.url}/{folder}") if "." in each[1:]
+    )
     return any(each.isdigit() and int(each) >= number for each in later)
 
 
-def _log_changed(sink: Ledgers) -> Iterator[Problem]:
+def _log_changed(sink: SinkStorage) -> Iterator[Problem]:
     """The log that says which files of the output count: without it, readers find too much or nothing."""
     last = sink.journal.last()
     url = sink.log_url or (last.log_url if last else "")
     if not url:
         return
-    there = set(files.names(url))
+    there = set(files.list_names(url))
     compacted = max((int(name.split(".")[0]) for name in there if name.endswith(".compact")), default=-1)
     for number in sink.journal.numbers:
         for name, expected in sink.journal.read(number).log.items():

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.processes import kill_session
-from penstock.supervise.protocol import Line, Orders
+from penstock.supervise.protocol import Channel, RunOptions
 
-Heard = Callable[["Child", dict[str, Any]], None]
+Heard = Callable[["DriverProcess", dict[str, Any]], None]
 """Called from the reader's thread with each report."""
 
 
-class Child:
+class DriverProcess:
     """A driver that was started; it imports Spark and then waits to be told to go."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: RunOptions) -> None:
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "penstock.driver", str(theirs.fileno()), orders.text()]
         with theirs:
@@ -28,7 +28,7 @@ class Child:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
             )
-        self._line = Line(ours)
+        self._line = Channel(ours)
 
     @property
     def pid(self) -> int:

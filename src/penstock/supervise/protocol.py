@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Orders:
+class RunOptions:
     """What a run was asked for; the same for every driver of it."""
 
     file: str
@@ -36,12 +36,12 @@ class Orders:
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> Orders:
+    def of(cls, text: str) -> RunOptions:
         """What `text` made."""
         return cls(**json.loads(text))
 
 
-class Line:
+class Channel:
     """One end of the pair; safe to write to from any thread."""
 
     def __init__(self, end: socket.socket) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.model import Restart
 from penstock.storage.lease import BEAT_SECONDS, Lease, LostError
 from penstock.supervise.policy import Restarts, Watchdog
-from penstock.supervise.process import Child
+from penstock.supervise.process import DriverProcess
 
 _LOOK_SECONDS = 0.2
 _REPORTS_SECONDS = 5.0
@@ -54,7 +54,7 @@ class State:
 class Supervisor:
     """One pipeline's life: drivers one after the other, never two at once."""
 
-    start: Callable[[], Child]
+    start: Callable[[], DriverProcess]
     lease: Lease
     policy: Restart
     state: State
@@ -66,12 +66,12 @@ class Supervisor:
     drain_seconds: float = 60.0
     verbose: bool = False
     _inbox: queue.SimpleQueue[tuple[str, Any]] = field(default_factory=queue.SimpleQueue)
-    _child: Child | None = None
+    _child: DriverProcess | None = None
     _stopping: str = ""
     _stop_by: float = float("inf")
     _now: bool = False
 
-    def run(self, first: Child) -> End:
+    def run(self, first: DriverProcess) -> End:
         """Supervise from the first driver to the last; afterwards no process is left."""
         restarts = Restarts(self.policy)
         beating = threading.Event()
@@ -103,7 +103,7 @@ class Supervisor:
         """Drain; a second time: stop now. Safe in a signal's handler."""
         self._inbox.put(("stop", why))
 
-    def _one(self, child: Child) -> End:
+    def _one(self, child: DriverProcess) -> End:
         """From go to the end of one driver."""
         self._child, said = child, End(well=False)
         dog = Watchdog(self.policy)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.testing.bench import Bench
     from penstock.testing.difference import Difference, compare
-    from penstock.testing.result import Outcome, run
+    from penstock.testing.result import Result, run
     from penstock.testing.sink_run import ReplayError
     from penstock.testing.suites import Suite, discover
 
-__all__ = ["Bench", "Difference", "Outcome", "ReplayError", "Suite", "compare", "discover", "run"]
+__all__ = ["Bench", "Difference", "ReplayError", "Result", "Suite", "compare", "discover", "run"]
 
 _HOMES = {
     "Bench": "bench",
     "Difference": "difference",
-    "Outcome": "outcome",
+    "Result": "result",
     "ReplayError": "sink_run",
     "Suite": "suites",
     "compare": "difference",
     "discover": "suites",
-    "run": "outcome",
+    "run": "result",
 }
 
 

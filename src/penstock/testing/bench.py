@@ -25,7 +25,7 @@ from penstock.model import Pipeline
 from penstock.testing.carriers import Files, Table
 from penstock.testing.case import MOMENTS, Given, Moment
 from penstock.testing.sink_run import SinkRun
-from penstock.text import did_you_mean, listed
+from penstock.text import did_you_mean, join_words
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -203,7 +203,7 @@ class Bench:
         if sink is None and len(self._runs) == 1:
             return next(iter(self._runs.values()))
         if sink is None:
-            raise CallError(f"this pipeline has several sinks; say which one: {listed(self._runs)}")
+            raise CallError(f"this pipeline has several sinks; say which one: {join_words(self._runs)}")
         return self._runs[_one_of("sink", sink, self._runs)]
 
 

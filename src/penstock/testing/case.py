@@ -30,7 +30,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Case:
     """Rows that are given, batch by batch, and what must come of them."""
 
     name: str

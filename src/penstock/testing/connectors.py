@@ -174,7 +174,7 @@ class SinkSuite:
         assert (type(sink).__doc__ or "").strip()
         assert sink.modes
         assert sink.modes <= set(MODES)
-        assert sink.shares
+        assert sink.can_share
         assert all(field.description for field in type(sink).model_fields.values())
 
     def _fitted(self, sink: SinkOptions, spark: SparkSession, mode: str = "append") -> SinkOptions:

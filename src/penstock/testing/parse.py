@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from penstock.model import Finding, Keys, Location, Pipeline, Source, closest
 from penstock.testing import columns
-from penstock.testing.case import MOMENTS, Batch, Expected, Given, Moment, Trial
-from penstock.text import did_you_mean, listed, shown
+from penstock.testing.case import MOMENTS, Batch, Case, Expected, Given, Moment
+from penstock.text import did_you_mean, join_words, show
 
 _Made = TypeVar("_Made")
 
@@ -27,11 +27,11 @@ KEYS = (
 )
 
 
-def trials(pipeline: Pipeline) -> tuple[list[Trial], list[Finding]]:
+def trials(pipeline: Pipeline) -> tuple[list[Case], list[Finding]]:
     """The tests of a pipeline, and what is wrong with them, in file order."""
     findings: list[Finding] = []
     found = [_Shape(pipeline, number, case, findings).trial() for number, case in enumerate(pipeline.tests)]
-    names: dict[str, Trial] = {}
+    names: dict[str, Case] = {}
     for trial in found:
         if names.setdefault(trial.name, trial) is not trial:
             says = f"there is a test {trial.name!r} already, on line {names[trial.name].at.line}"
@@ -46,13 +46,13 @@ class _Shape:
     case: Mapping[str, Any]
     findings: list[Finding] = field(default_factory=list)
 
-    def trial(self) -> Trial:
+    def trial(self) -> Case:
         """The test; what is wrong is noted, and left out of it."""
         for key in self.case:
             if key not in KEYS:
                 self._note("unknown-key", (key,), f"{self._who} does not know {key!r}", did_you_mean(str(key), KEYS))
         batches = self._batches()
-        return Trial(
+        return Case(
             name=self._name(),
             at=self._place(()),
             number=self.number,
@@ -81,14 +81,14 @@ class _Shape:
         name = self.case.get("name")
         if isinstance(name, str) and name.strip():
             return name.strip()
-        says = "has no name" if name is None else f"has the name {shown(name)}, expected text"
+        says = "has no name" if name is None else f"has the name {show(name)}, expected text"
         self._note("test-name", ("name",), f"test {self.number + 1} {says}", "say in a sentence what it shows")
         return f"test {self.number + 1}"
 
     def _batches(self) -> tuple[Batch, ...]:
         given = self.case.get("given")
         if not isinstance(given, Mapping) or not given:
-            says = f"{self._who}: 'given' is {shown(given)}, expected rows by source"
+            says = f"{self._who}: 'given' is {show(given)}, expected rows by source"
             self._note("test-given", ("given",), says, f"write 'given: {{{self._example}: [[...]]}}'")
             return ()
         sources = {source.name: source for source in self.pipeline.sources}
@@ -122,10 +122,10 @@ class _Shape:
         if isinstance(value, str):
             if columns.takes_text(source):
                 return value
-            self._note("test-given", at, f"{who} has no raw text, and a row is {shown(value)}", "give its columns")
+            self._note("test-given", at, f"{who} has no raw text, and a row is {show(value)}", "give its columns")
             return None
         if not isinstance(value, Mapping):
-            self._note("test-given", at, f"{who}: a row is {shown(value)}, expected columns or raw text")
+            self._note("test-given", at, f"{who}: a row is {show(value)}, expected columns or raw text")
             return None
         for name in value if known is not None else ():
             if name not in (known or ()):
@@ -139,7 +139,7 @@ class _Shape:
             self._needs_something()
             return {}
         if not isinstance(expect, Mapping):
-            says = f"{self._who}: 'expect' is {shown(expect)}, expected rows by sink"
+            says = f"{self._who}: 'expect' is {show(expect)}, expected rows by sink"
             self._note("test-expect", ("expect",), says)
             return {}
         found = ((name, self._expected(name, raw, batches)) for name, raw in expect.items())
@@ -160,7 +160,7 @@ class _Shape:
         def row(value: Any, at: Keys) -> Mapping[str, Any] | None:
             if isinstance(value, Mapping):
                 return value
-            self._note("test-expect", at, f"{who} have {shown(value)} among them, expected columns")
+            self._note("test-expect", at, f"{who} have {show(value)} among them, expected columns")
             return None
 
         tables = self._tables(raw, keys, who, row)
@@ -178,7 +178,7 @@ class _Shape:
     ) -> tuple[list[tuple[_Made, ...]], bool] | None:
         """Lists of rows, and whether there is one per batch; a list of rows alone is one."""
         if not isinstance(raw, list | tuple):
-            self._note("test-rows", keys, f"{who} are {shown(raw)}, expected a list of batches", "write [[...], [...]]")
+            self._note("test-rows", keys, f"{who} are {show(raw)}, expected a list of batches", "write [[...], [...]]")
             return None
         nested = [isinstance(each, list | tuple) for each in raw]
         if any(nested) and not all(nested):
@@ -198,13 +198,13 @@ class _Shape:
     def _flag(self, key: str) -> bool:
         value = self.case.get(key, False)
         if not isinstance(value, bool):
-            self._note("wrong-type", (key,), f"{self._who}: {key!r} is {shown(value)}, expected true or false")
+            self._note("wrong-type", (key,), f"{self._who}: {key!r} is {show(value)}, expected true or false")
         return value is True
 
     def _counts(self, key: str, what: str, known: Iterable[str]) -> dict[str, int]:
         raw, names = self.case.get(key, {}), list(known)
         if not isinstance(raw, Mapping):
-            says = f"{self._who}: {key!r} is {shown(raw)}, expected a number by {what}"
+            says = f"{self._who}: {key!r} is {show(raw)}, expected a number by {what}"
             self._note("wrong-type", (key,), says, f"write '{key}: {{{names[0] if names else what}: 1}}'")
             return {}
         for name, count in raw.items():
@@ -212,7 +212,7 @@ class _Shape:
                 says = f"{self._who}: {key!r} names {name!r}, which is no {what}"
                 self._note("unknown-key", (key, name), says, did_you_mean(str(name), names))
             elif isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                says = f"{self._who}: {key!r} of {name!r} is {shown(count)}, expected 0 or more"
+                says = f"{self._who}: {key!r} of {name!r} is {show(count)}, expected 0 or more"
                 self._note("wrong-type", (key, name), says)
         return {name: count for name, count in raw.items() if name in names and isinstance(count, int)}
 
@@ -220,7 +220,7 @@ class _Shape:
         error = self.case.get("error", "")
         if isinstance(error, str) and (error.strip() or "error" not in self.case):
             return error.strip()
-        says = f"{self._who}: 'error' is {shown(error)}, expected a part of the error's sentence"
+        says = f"{self._who}: 'error' is {show(error)}, expected a part of the error's sentence"
         self._note("wrong-type", ("error",), says)
         return ""
 
@@ -240,7 +240,7 @@ class _Shape:
             return {}
         moment: Any = raw.get("at") if isinstance(raw, Mapping) else raw
         if moment not in MOMENTS:
-            says = f"{self._who}: 'crash' is at {shown(moment)}, expected {listed(MOMENTS)}"
+            says = f"{self._who}: 'crash' is at {show(moment)}, expected {join_words(MOMENTS)}"
             self._note("test-crash", ("crash",), says, "write 'crash: {batch: 1, at: after_write}'")
             return {}
         if not isinstance(raw, Mapping):
@@ -250,7 +250,7 @@ class _Shape:
                 fix = did_you_mean(str(key), ("batch", "at"))
                 self._note("unknown-key", ("crash", key), f"{self._who}: 'crash' does not know {key!r}", fix)
         if not self._is_batch(raw.get("batch"), batches):
-            says = f"{self._who}: the batch of 'crash' is {shown(raw.get('batch'))}"
+            says = f"{self._who}: the batch of 'crash' is {show(raw.get('batch'))}"
             self._note("test-crash", ("crash", "batch"), says, self._numbers(0, batches))
             return {}
         return {raw["batch"]: moment}
@@ -263,7 +263,9 @@ class _Shape:
     def _numbers(first: int, batches: int) -> str:
         numbers = [str(number) for number in range(first, batches)]
         return (
-            f"batches count from 0: use {listed(numbers)}" if numbers else f"{_batches(batches)} {_is(batches)} given"
+            f"batches count from 0: use {join_words(numbers)}"
+            if numbers
+            else f"{_batches(batches)} {_is(batches)} given"
         )
 
     def _place(self, keys: Keys) -> Location:
@@ -282,4 +284,4 @@ def _is(count: int) -> str:
 
 
 def _listed(raw: Any) -> str:
-    return str(list(raw)) if isinstance(raw, list | tuple) else shown(raw)
+    return str(list(raw)) if isinstance(raw, list | tuple) else show(raw)

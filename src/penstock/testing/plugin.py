@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from penstock.model import Pipeline
     from penstock.testing.bench import Bench, Freezable
-    from penstock.testing.case import Trial
-    from penstock.testing.result import Outcome
+    from penstock.testing.case import Case
+    from penstock.testing.result import Result
     from penstock.testing.suites import Suite
 
 _SUFFIXES = (".yaml", ".yml")
@@ -27,7 +27,7 @@ _SUFFIXES = (".yaml", ".yml")
 class FailedTrial(Exception):  # noqa: N818
     """A test of a pipeline found what it did not expect."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Result) -> None:
         super().__init__(outcome.text)
         self.outcome = outcome
 
@@ -50,7 +50,7 @@ class PipelineFile(pytest.File):
 class PipelineItem(pytest.Item):
     """One test of a pipeline."""
 
-    def __init__(self, *, suite: Suite, trial: Trial, **rest: Any) -> None:
+    def __init__(self, *, suite: Suite, trial: Case, **rest: Any) -> None:
         super().__init__(**rest)
         self.suite = suite
         self.trial = trial

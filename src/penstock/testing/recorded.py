@@ -11,19 +11,19 @@ from typing import Any
 
 from penstock.load.scalars import typed
 from penstock.options import Secret
-from penstock.testing.result import Outcome
+from penstock.testing.result import Result
 from penstock.testing.values import shown
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def recorded(outcomes: Iterable[Outcome], sink: str) -> str:
+def recorded(outcomes: Iterable[Result], sink: str) -> str:
     """A file of tests that pass as things are; to be read before it is believed."""
     tests = [_test(outcome, sink) for outcome in outcomes]
     return "\n".join(["tests:", *(line for test in tests for line in test)]) + "\n"
 
 
-def _test(outcome: Outcome, sink: str) -> list[str]:
+def _test(outcome: Result, sink: str) -> list[str]:
     said = dict(outcome.trial.said)
     expect = {**(said.get("expect") or {}), sink: outcome.written.get(sink, ())}
     lines = [f"  - name: {_flow(said.pop('name', outcome.trial.name))}"]

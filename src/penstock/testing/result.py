@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, closest
 from penstock.testing.bench import Bench
-from penstock.testing.case import Expected, Trial
+from penstock.testing.case import Case, Expected
 from penstock.testing.difference import Line, compare
 from penstock.testing.values import Row
-from penstock.text import did_you_mean, listed
+from penstock.text import did_you_mean, join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +33,10 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Result:
     """What came of a trial."""
 
-    trial: Trial
+    trial: Case
     seconds: float
     problems: tuple[Problem, ...] = ()
     written: Tables = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Outcome:
         return "\n".join([f"{self.trial.at}: {self.trial.name}", *map(str, self.problems)])
 
 
-def run(trial: Trial, pipeline: Pipeline, spark: SparkSession, *, record: Sequence[str] = ()) -> Outcome:
+def run(trial: Case, pipeline: Pipeline, spark: SparkSession, *, record: Sequence[str] = ()) -> Result:
     """Run a trial on a bench of its own; `record` names sinks whose rows are wanted though none are expected."""
     began = time.perf_counter()
     failure: PenstockError | None = None
@@ -69,10 +69,10 @@ def run(trial: Trial, pipeline: Pipeline, spark: SparkSession, *, record: Sequen
                 written = _written(bench, trial, record)
     except PenstockError as error:
         failure = error
-    return Outcome(trial, time.perf_counter() - began, (*_failures(trial, failure), *problems), written)
+    return Result(trial, time.perf_counter() - began, (*_failures(trial, failure), *problems), written)
 
 
-def _sinks(trial: Trial, pipeline: Pipeline, record: Sequence[str]) -> list[str]:
+def _sinks(trial: Case, pipeline: Pipeline, record: Sequence[str]) -> list[str]:
     """The sinks that a test names, and those that read what it counts; all of them when an error is expected."""
     named = {*trial.expect, *trial.late_rows, *trial.state_rows, *record}
     if trial.error or not (named or trial.bad_records):
@@ -83,7 +83,7 @@ def _sinks(trial: Trial, pipeline: Pipeline, record: Sequence[str]) -> list[str]
     return [sink.name for sink in pipeline.sinks if sink.name in named]
 
 
-def _feed(bench: Bench, trial: Trial) -> None:
+def _feed(bench: Bench, trial: Case) -> None:
     for number, batch in enumerate(trial.batches):
         if number in trial.restarts:
             bench.restart()
@@ -92,7 +92,7 @@ def _feed(bench: Bench, trial: Trial) -> None:
         bench.feed_all(batch)
 
 
-def _failures(trial: Trial, failure: PenstockError | None) -> Iterator[Problem]:
+def _failures(trial: Case, failure: PenstockError | None) -> Iterator[Problem]:
     if failure is None and trial.error:
         yield Problem(f"expected an error with {trial.error!r}; there was none")
     elif failure is not None and trial.error and trial.error not in str(failure):
@@ -101,7 +101,7 @@ def _failures(trial: Trial, failure: PenstockError | None) -> Iterator[Problem]:
         yield Problem(str(failure))
 
 
-def _differences(bench: Bench, trial: Trial, pipeline: Pipeline, *, finished: bool) -> Iterator[Problem]:
+def _differences(bench: Bench, trial: Case, pipeline: Pipeline, *, finished: bool) -> Iterator[Problem]:
     for sink, expected in trial.expect.items():
         unknown = list(_unknown_columns(sink, expected, bench.columns(sink), pipeline))
         yield from unknown or _rows(bench, trial, sink, expected)
@@ -121,11 +121,11 @@ def _unknown_columns(sink: str, expected: Expected, columns: Sequence[str], pipe
             for name in row:
                 if name not in columns:
                     place = closest(pipeline.places, (*expected.place(batch, at), name)) or pipeline.at
-                    fix = did_you_mean(name, columns) or f"it has {listed(columns, 'and')}"
+                    fix = did_you_mean(name, columns) or f"it has {join_words(columns, 'and')}"
                     yield Problem(f"{place}: sink {sink!r} has no column {name!r}; {fix}")
 
 
-def _rows(bench: Bench, trial: Trial, sink: str, expected: Expected) -> Iterator[Problem]:
+def _rows(bench: Bench, trial: Case, sink: str, expected: Expected) -> Iterator[Problem]:
     for batch, table in enumerate(expected.tables):
         found = bench.rows(sink, batch if expected.per_batch else None)
         difference = compare(table, found, ordered=trial.ordered)
@@ -139,7 +139,7 @@ def _count(what: str, where: str, expected: int, found: int) -> Iterator[Problem
         yield Problem(f"{where}, {what}: expected {expected}, found {found}")
 
 
-def _written(bench: Bench, trial: Trial, record: Sequence[str]) -> Tables:
+def _written(bench: Bench, trial: Case, record: Sequence[str]) -> Tables:
     fed = range(bench.batches)
     return {sink: tuple(tuple(bench.rows(sink, at)) for at in fed) for sink in dict.fromkeys([*trial.expect, *record])}
 

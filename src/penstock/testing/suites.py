@@ -11,11 +11,11 @@ from penstock.checks import check
 from penstock.errors import CallError, LoadError, PenstockError
 from penstock.load import load
 from penstock.load.files import is_hidden, tests_beside
-from penstock.load.reading import Document, Reading
+from penstock.load.reading import Document, Reader
 from penstock.load.settings import read_tests
 from penstock.load.variables import substitute
 from penstock.model import Finding, Location, Pipeline
-from penstock.testing.case import Trial
+from penstock.testing.case import Case
 from penstock.testing.parse import trials
 
 _YAML = (".yaml", ".yml")
@@ -30,7 +30,7 @@ class Suite:
 
     file: Path
     pipeline: Pipeline | None
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[Case, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     def only(self, text: str) -> Suite:
@@ -129,7 +129,7 @@ def _loaded(file: Path) -> Pipeline:
 
 def _with_tests(pipeline: Pipeline, file: Path) -> Pipeline:
     """A pipeline said in Python, with the tests of the YAML file beside it."""
-    read: Reading = substitute(tests_beside(file, Document({}, str(file), str(file.parent))))
+    read: Reader = substitute(tests_beside(file, Document({}, str(file), str(file.parent))))
     cases = read_tests(read)
     if read.findings:
         raise LoadError(read.findings)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.events import Following, events_folder, first_day
+from penstock.events import EventTail, events_folder, first_day
 from penstock.processes import was_running_at
 from penstock.storage.manifest import MANIFEST
-from penstock.watch.reducer import PipelineWatch
+from penstock.watch.reducer import PipelineReducer
 from penstock.watch.views import PipelineView
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -24,8 +24,8 @@ HISTORY_SECONDS = 7 * 86_400.0
 
 @dataclass
 class _Followed:
-    following: Following
-    watch: PipelineWatch
+    following: EventTail
+    watch: PipelineReducer
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Board:
         """The pipelines that are known since the last `refresh`."""
         return sorted(self._followed)
 
-    def watch(self, name: str) -> PipelineWatch | None:
+    def watch(self, name: str) -> PipelineReducer | None:
         """One pipeline, if it is known."""
         followed = self._followed.get(name)
         return followed.watch if followed else None
@@ -76,8 +76,8 @@ class Board:
         card = self._card(name)
         keep = float(card.get("history_seconds") or HISTORY_SECONDS)
         since = first_day(keep, datetime.now(timezone.utc))
-        following = Following(events_folder(self.storage, name), since)
-        self._followed[name] = _Followed(following, PipelineWatch(name, card))
+        following = EventTail(events_folder(self.storage, name), since)
+        self._followed[name] = _Followed(following, PipelineReducer(name, card))
         return self._followed[name]
 
     def _names(self) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.events import Event, moment
+from penstock.events import Event, parse_time
 from penstock.storage.manifest import named_sources
 from penstock.watch.phases import phases
 from penstock.watch.series import Point, Series
@@ -40,7 +40,7 @@ class _Query:
 
 
 @dataclass
-class PipelineWatch:
+class PipelineReducer:
     """Everything that the events of one pipeline say so far."""
 
     name: str
@@ -101,7 +101,7 @@ class PipelineWatch:
         return "; ".join(f"{each['name']}: {each['promise']}" for each in node.get("targets", []))
 
     def _happened(self, event: Event) -> None:
-        what, at = event["what"], moment(event["at"])
+        what, at = event["what"], parse_time(event["at"])
         view = self._view
         if what in _STATES:
             view = replace(view, state=_STATES[what], since=at)
@@ -127,7 +127,7 @@ class PipelineWatch:
             query = self._query(str(event.get("sink")))
             query.view = replace(query.view, missed_rows=query.view.missed_rows + int(event.get("rows", 0)))
         if what == "stalled":
-            since = moment(event["at"]) - float(event.get("seconds", 0))
+            since = parse_time(event["at"]) - float(event.get("seconds", 0))
             self._stall(str(event.get("sink")), since, str(event.get("reason", "")))
         if what == "resumed":
             self._stall(str(event.get("sink")))
@@ -148,7 +148,7 @@ class PipelineWatch:
         if "batchId" not in progress:
             return
         query = self._query(str(progress.get("name") or ""))
-        at = moment(event["at"])
+        at = parse_time(event["at"])
         sources = progress.get("sources") or []
         names = named_sources(self._nodes, query.view.sink, [str(each.get("description", "")) for each in sources])
         query.view = _with_batch(query.view, progress, at, dict(zip(names, sources, strict=True)))
@@ -172,7 +172,7 @@ _FAILURES = ("failed", "gave_up", "restarting", "query_restarting", "driver_ende
 
 def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources: Mapping[str, Any]) -> QueryView:
     seen = snapshot(progress)
-    watermark = moment(seen.watermark)
+    watermark = parse_time(seen.watermark)
     share = read_share(progress)
     rows = rows_by_source(progress) or {name: each.get("numInputRows", 0) for name, each in sources.items()}
     known = {name: partitions for name, source in sources.items() if (partitions := rows_behind(source)) is not None}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from penstock.events import EventLog, first_day, forget_before
+from penstock.events import EventLog, delete_before, first_day
 from penstock.watch.state import OpenWindows, StateLimit
 
 
@@ -48,7 +48,7 @@ class Report:
         day = first_day(self.history_seconds, datetime.now(timezone.utc)) if self.history_seconds else ""
         if day != self._forgotten:
             self._forgotten = day
-            forget_before(self.log.folder, day)
+            delete_before(self.log.folder, day)
 
     def tell(self, what: str, **facts: Any) -> None:
         """Write any other fact down."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.events import Event, Following
+from penstock.events import Event, EventTail
 from penstock.model import Webhook
 from penstock.redaction import redact, redacted
 from penstock.watch.snapshot import snapshot
@@ -140,7 +140,7 @@ def posting(hooks: tuple[Webhook, ...], pipeline: str, folder: str, say: Say) ->
         yield
         return
     ending = threading.Event()
-    threads = [_Poster(Sender(hook, pipeline, say, pause=ending.wait), Following(folder), ending) for hook in hooks]
+    threads = [_Poster(Sender(hook, pipeline, say, pause=ending.wait), EventTail(folder), ending) for hook in hooks]
     for thread in threads:
         thread.following.skip_to_end()
         thread.start()
@@ -156,7 +156,7 @@ def posting(hooks: tuple[Webhook, ...], pipeline: str, folder: str, say: Say) ->
 class _Poster(threading.Thread):
     """One address's own thread: a slow one holds up nobody else."""
 
-    def __init__(self, sender: Sender, following: Following, ending: threading.Event) -> None:
+    def __init__(self, sender: Sender, following: EventTail, ending: threading.Event) -> None:
         super().__init__(name="webhook", daemon=True)
         self.sender, self.following, self.ending = sender, following, ending
 

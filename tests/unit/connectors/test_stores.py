@@ -68,7 +68,7 @@ def test_a_file_of_sqlite_is_beside_the_pipeline_s(tmp_path: Path):
     here = tmp_path.resolve()
 
     def located(url: str) -> str:
-        return JdbcSink(url=url, table="t").located(tmp_path).url
+        return JdbcSink(url=url, table="t").with_absolute_paths(tmp_path).url
 
     assert located("jdbc:sqlite:shop.db") == f"jdbc:sqlite:{here}/shop.db"
     assert located("jdbc:sqlite:/data/shop.db") == "jdbc:sqlite:/data/shop.db"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from penstock.driver.watches import Stalls, probe
+from penstock.driver.watches import StallWatch, probe
 from penstock.load import load
 
 
@@ -24,7 +24,7 @@ def busy(seconds: float) -> dict[str, dict]:
 
 def test_a_query_that_stays_in_its_batch_is_stalled_once_and_then_resumed():
     told = Told()
-    stalls = Stalls(told, lambda sink: f"the broker of {sink} does not answer")
+    stalls = StallWatch(told, lambda sink: f"the broker of {sink} does not answer")
     stalls.batch({"name": "out", "durationMs": {"triggerExecution": 2000}})
 
     stalls.look(busy(14.0))
@@ -43,7 +43,7 @@ def test_a_query_that_stays_in_its_batch_is_stalled_once_and_then_resumed():
 
 def test_a_batch_may_take_three_times_as_long_as_the_last_and_the_first_a_minute():
     told = Told()
-    stalls = Stalls(told, lambda _sink: "")
+    stalls = StallWatch(told, lambda _sink: "")
 
     stalls.look(busy(59.0))
     stalls.batch({"name": "out", "durationMs": {"triggerExecution": 30_000}})

@@ -8,7 +8,7 @@ from penstock.connectors import SINKS, SOURCES
 from penstock.errors import LoadError
 from penstock.load.document import Document, to_pipeline
 from penstock.model import Decode, Location, Trigger
-from penstock.text import listed
+from penstock.text import join_words
 
 SINK = "sinks: {b: {from: a, console: }}\n"
 
@@ -38,7 +38,7 @@ def made(**values):
         ("socket: {port: 70000}", "source 'a': 'port' is 70000, expected 65535 or less"),
         ("socket: {port: 1, host: 5}", "source 'a': 'host' is 5, expected text; put it in quotes"),
         ("rate: 5", "source 'a': 'rate' is 5, expected a mapping of options; it knows options, rows_per_second, "),
-        ("metadata: true", f"source 'a' does not say what it is; add one of {listed(sorted(SOURCES))}"),
+        ("metadata: true", f"source 'a' does not say what it is; add one of {join_words(sorted(SOURCES))}"),
         ("{rate: , socket: {port: 1}}", "source 'a' is rate and socket at once; keep one of them"),
         ("{rate: , metadata: yes}", "source 'a': 'metadata' is 'yes', expected true or false"),
         ("{rate: , watermark: {column: t}}", "source 'a' needs 'watermark.delay'; add 'watermark.delay: ...'"),
@@ -84,7 +84,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
     [
         ("{console: }", "sink 'b' needs 'from'; the source or step whose rows are written"),
         ("{form: a, console: }", "sink 'b' does not know 'form'; did you mean 'from'?"),
-        ("{from: a}", f"sink 'b' does not say what it is; add one of {listed(sorted(SINKS))}"),
+        ("{from: a}", f"sink 'b' does not say what it is; add one of {join_words(sorted(SINKS))}"),
         (
             "{from: a, console: , mode: upsert}",
             "sink 'b': 'mode' is 'upsert', expected append, update or complete",

@@ -69,6 +69,6 @@ def test_a_name_of_spark_is_one_finding_not_also_a_missing_key(complaints):
 
 def test_the_names_that_are_offered_exist():
     connectors = {name for made in (*SOURCES.values(), *SINKS.values()) for name in known(made)}
-    settings = {name for made in (sources._Settings, sources._Watermark, sinks._Settings) for name in known(made)}
+    settings = {name for made in (nodes._SourceSettings, nodes._Watermark, nodes._SinkSettings) for name in known(made)}
 
     assert {name for name, _ in _NAMES.values()} - connectors - settings == set()

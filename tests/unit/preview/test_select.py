@@ -8,9 +8,9 @@ import pytest
 
 from penstock.errors import CallError
 from penstock.load import load
-from penstock.preview.query import ASKED, Limits, chosen, only
-from penstock.preview.request import Asked, resolve
-from penstock.preview.select import asked
+from penstock.preview.query import SELECT_NAME, Limits, stream_named, subgraph
+from penstock.preview.request import PreviewRequest, resolve
+from penstock.preview.select import with_select
 
 FILE = """
 sources:
@@ -39,7 +39,7 @@ def pipeline(tmp_path: Path):
     ],
 )
 def test_one_select_over_the_streams_is_let_through(pipeline, text: str):
-    assert asked(pipeline, text).steps[-1].name == ASKED
+    assert with_select(pipeline, text).steps[-1].name == SELECT_NAME
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_one_select_over_the_streams_is_let_through(pipeline, text: str):
 )
 def test_everything_else_is_refused_before_spark_sees_it(pipeline, text: str):
     with pytest.raises(CallError) as caught:
-        asked(pipeline, text)
+        with_select(pipeline, text)
 
     assert caught.value.exit_code == 2
     assert "; " in str(caught.value)
@@ -87,7 +87,7 @@ def test_everything_else_is_refused_before_spark_sees_it(pipeline, text: str):
 
 def test_what_is_refused_is_said_with_what_to_do(pipeline):
     with pytest.raises(CallError) as caught:
-        asked(pipeline, "SELECT *\nFROM trdaes")
+        with_select(pipeline, "SELECT *\nFROM trdaes")
 
     assert (
         str(caught.value) == "SELECT: it reads 'trdaes', which is neither a source nor a step; did you mean 'trades'?"
@@ -95,23 +95,23 @@ def test_what_is_refused_is_said_with_what_to_do(pipeline):
 
 
 def test_what_is_looked_at_is_a_step_a_source_a_sinks_rows_or_the_first_sinks(pipeline):
-    assert [chosen(pipeline, name) for name in (None, "out", "sells", "trades")] == [
+    assert [stream_named(pipeline, name) for name in (None, "out", "sells", "trades")] == [
         "sells",
         "sells",
         "sells",
         "trades",
     ]
     with pytest.raises(CallError, match=r"has no source, step or sink 'sels'; did you mean 'sells'\?"):
-        chosen(pipeline, "sels")
+        stream_named(pipeline, "sels")
 
 
 def test_only_what_is_needed_is_read_in_small_batches_and_no_sink_is_left(pipeline):
-    needed = only(pipeline, "sells", "earliest", Limits(batch_rows=10))
+    needed = subgraph(pipeline, "sells", "earliest", Limits(batch_rows=10))
 
     (source,) = needed.sources
     assert (source.connector.start, source.connector.records_per_trigger) == ("earliest", 10)
     assert ([step.name for step in needed.steps], needed.sinks) == (["sells"], ())
-    assert only(pipeline, "sells", "latest", Limits(batch_rows=99)).sources[0].connector.records_per_trigger == 50
+    assert subgraph(pipeline, "sells", "latest", Limits(batch_rows=99)).sources[0].connector.records_per_trigger == 50
 
 
 def test_a_file_with_errors_in_what_is_needed_is_refused_without_spark(tmp_path: Path):
@@ -121,5 +121,5 @@ def test_a_file_with_errors_in_what_is_needed_is_refused_without_spark(tmp_path:
     file.write_text(FILE.replace("FROM trades WHERE", "FROM nowhere WHERE"))
 
     with pytest.raises(CheckError, match="nowhere"):
-        resolve(Asked(str(file), "sells"))
-    assert resolve(Asked(str(file), "trades")).name == "trades"
+        resolve(PreviewRequest(str(file), "sells"))
+    assert resolve(PreviewRequest(str(file), "trades")).name == "trades"

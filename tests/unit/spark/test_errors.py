@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.errors import condition, position, sentence
+from penstock.spark.errors import error_class, position, summary
 
 CASES = {
     "a refused column": (
@@ -46,13 +46,15 @@ CASES = {
 def test_a_failure_of_spark_becomes_one_line(case: str):
     failure, expected = CASES[case]
 
-    assert sentence(failure) == expected
+    assert summary(failure) == expected
 
 
 def test_the_condition_is_the_innermost_one():
-    assert condition("[STREAM_FAILED] x [KAFKA_DATA_LOSS.START_OFFSET_RESET] y") == "KAFKA_DATA_LOSS.START_OFFSET_RESET"
-    assert condition("[STREAM_FAILED] x [USER_RAISED_EXCEPTION] y") == "USER_RAISED_EXCEPTION"
-    assert condition("Connection refused") == ""
+    assert (
+        error_class("[STREAM_FAILED] x [KAFKA_DATA_LOSS.START_OFFSET_RESET] y") == "KAFKA_DATA_LOSS.START_OFFSET_RESET"
+    )
+    assert error_class("[STREAM_FAILED] x [USER_RAISED_EXCEPTION] y") == "USER_RAISED_EXCEPTION"
+    assert error_class("Connection refused") == ""
 
 
 def test_the_line_inside_a_query_is_found():
@@ -73,4 +75,4 @@ py4j.protocol.Py4JJavaError: An error occurred while calling o93.save.
 \tat com.datastax.oss.driver.Session.init(Session.java:1)
 """
 
-    assert sentence(text) == "Could not reach any contact point"
+    assert summary(text) == "Could not reach any contact point"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.model import Restart
-from penstock.spark.errors import can_help, may_pass
+from penstock.spark.errors import is_retryable, is_transient_at_start
 from penstock.supervise.policy import Restarts, Watchdog
 
 STEADY = Restart(limit=4, within_seconds=100, backoff_seconds=1, most_seconds=5, jitter=0, healthy_seconds=50)
@@ -54,17 +54,17 @@ def test_errors_that_no_retry_can_help_are_known_by_their_condition_or_class():
         "KAFKA_DATA_LOSS.PARTITIONS_DELETED",
         "USER_RAISED_EXCEPTION",
     ):
-        assert not can_help(condition, "")
-    assert not can_help("", "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: no")
-    assert can_help("", "org.apache.kafka.common.errors.TimeoutException: topic not present")
-    assert can_help("TASK_WRITE_FAILED", "java.io.IOException: No space left on device")
-    assert can_help("", "something new")
+        assert not is_retryable(condition, "")
+    assert not is_retryable("", "Caused by: org.apache.kafka.common.errors.SaslAuthenticationException: no")
+    assert is_retryable("", "org.apache.kafka.common.errors.TimeoutException: topic not present")
+    assert is_retryable("TASK_WRITE_FAILED", "java.io.IOException: No space left on device")
+    assert is_retryable("", "something new")
 
 
 def test_what_spark_refuses_at_the_start_it_refuses_again_unless_a_disk_or_a_network_is_at_fault():
-    assert may_pass("", "java.io.IOException: No space left on device")
-    assert not may_pass("UNRESOLVED_COLUMN.WITH_SUGGESTION", "AnalysisException: no such column")
-    assert not may_pass("", "ZeroDivisionError: division by zero")
+    assert is_transient_at_start("", "java.io.IOException: No space left on device")
+    assert not is_transient_at_start("UNRESOLVED_COLUMN.WITH_SUGGESTION", "AnalysisException: no such column")
+    assert not is_transient_at_start("", "ZeroDivisionError: division by zero")
 
 
 def test_a_batch_is_stuck_when_it_takes_many_times_the_usual_and_not_before_the_least():

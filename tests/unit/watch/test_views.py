@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from tests.unit.watch.reports import CARD, event, progress, write_log
 
-from penstock.events import moment
+from penstock.events import parse_time
 from penstock.storage.manifest import named_sources
 from penstock.watch.board import Board
 from penstock.watch.phases import phases
-from penstock.watch.reducer import PipelineWatch, TimeBehind
+from penstock.watch.reducer import PipelineReducer, TimeBehind
 from penstock.watch.series import Point, Series
 from penstock.watch.status import lines
 from penstock.watch.views import PipelineView, QueryView
 
-AT = moment("2024-01-01T10:00:05+00:00")
+AT = parse_time("2024-01-01T10:00:05+00:00")
 
 
 def view(*events: dict, now: float = AT, alive: bool = True) -> PipelineView:
-    watch = PipelineWatch("trades", CARD)
+    watch = PipelineReducer("trades", CARD)
     for each in events:
         watch.take(each)
     return watch.view(now, lambda _host, _pid, _at: alive)
@@ -205,10 +205,10 @@ def test_a_process_is_alive_when_it_is_the_one_that_wrote(tmp_path: Path):
 def test_a_query_without_a_batch_for_long_is_stalled_since_its_batch_began_until_it_moves_again():
     stalled = event("stalled", "10:00:32", sink="board", seconds=20.0, reason="source 'trades': no answer")
 
-    shown = view(STARTED, BATCH, stalled, now=moment("2024-01-01T10:00:42+00:00"))
+    shown = view(STARTED, BATCH, stalled, now=parse_time("2024-01-01T10:00:42+00:00"))
 
-    assert (shown.state, shown.since) == ("stalled", moment("2024-01-01T10:00:12+00:00"))
-    told = list(lines(shown, moment("2024-01-01T10:00:42+00:00")))
+    assert (shown.state, shown.since) == ("stalled", parse_time("2024-01-01T10:00:12+00:00"))
+    told = list(lines(shown, parse_time("2024-01-01T10:00:42+00:00")))
     assert told[0] == "trades: stalled for 30 s"
     assert "  board: stalled since 2024-01-01 10:00:12: source 'trades': no answer" in told
     assert view(STARTED, BATCH, stalled, event("resumed", "10:01:00", sink="board")).state == "running"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import cql
 from penstock.connectors.cassandra._types import CqlType, cql_for
 from penstock.errors import BuildError, PenstockError, UnreachableError
-from penstock.text import Waiting, did_you_mean, listed, nearest
+from penstock.text import Waiting, did_you_mean, join_words, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -148,7 +148,7 @@ class Plan:
         odd = [f"{field.name!r} ({field.dataType.simpleString()})" for field in schema if kinds[field.name] is None]
         if odd:
             fix = "cast it or leave it out, or make the table yourself"
-            raise BuildError(f"Cassandra has no type for column {listed(odd, 'and')}; {fix}")
+            raise BuildError(f"Cassandra has no type for column {join_words(odd, 'and')}; {fix}")
         partition = ", ".join(map(cql.quoted, self.key))
         rest = "".join(f", {cql.quoted(name)}" for name in self.clustering())
         columns = ", ".join(f"{cql.quoted(name)} {kind}" for name, kind in kinds.items())
@@ -224,4 +224,4 @@ def _cast(name: str, kind: CqlType) -> str:
 
 
 def _shown(names: list[str]) -> str:
-    return listed((repr(name) for name in names), "and")
+    return join_words((repr(name) for name in names), "and")

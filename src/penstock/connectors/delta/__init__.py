@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
 
-from penstock.connectors._table_schema import Misfits, one_per_key, quoted, require_columns
+from penstock.connectors._table_schema import SchemaDiff, one_per_key, quoted, require_columns
 from penstock.connectors.delta._table import DeltaTable, apart
 from penstock.errors import BuildError
 from penstock.options import Batch, Duration, Names, Options, SinkOptions, SourceOptions, seconds
-from penstock.text import listed
+from penstock.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +102,7 @@ class DeltaSource(SourceOptions):
         return f"a commit to the table in {self.path} deleted or updated rows, and a stream has only new ones; {fix}"
 
     @property
-    def described(self) -> tuple[str, ...]:
+    def spark_description(self) -> tuple[str, ...]:
         """The last part of the path."""
         return (self.path.rstrip("/").rpartition("/")[2],)
 
@@ -125,7 +125,7 @@ class DeltaSource(SourceOptions):
         streaming = ("start", "files_per_trigger", "bytes_per_trigger", "on_change", "change_feed")
         given = [f"'{name}'" for name in streaming if name in self.model_fields_set]
         if given:
-            raise BuildError(f"{listed(given, 'and')} cannot be used with a static table; take them out")
+            raise BuildError(f"{join_words(given, 'and')} cannot be used with a static table; take them out")
         reader = spark.read.format("delta").options(**self.spark_options)
         if self.as_of is not None:
             reader = reader.option("versionAsOf" if isinstance(self.as_of, int) else "timestampAsOf", self.as_of)
@@ -239,7 +239,7 @@ class DeltaSink(SinkOptions):
             table.make(schema, self.partition_by, self.spark_options)
             return
         self._check_partitions(table)
-        misfits = Misfits.between(schema, table.columns)
+        misfits = SchemaDiff.between(schema, table.columns)
         missing = misfits.missing if self.schema_ == "fail" else [each for each in misfits.missing if each.required]
         misfits.refuse(
             f"the table in {self.path}",
@@ -274,8 +274,8 @@ class DeltaSink(SinkOptions):
     def _check_partitions(self, table: DeltaTable) -> None:
         found = table.partition_columns
         if self.partition_by and found != self.partition_by:
-            says = f"the table in {self.path} is partitioned by {listed(found, 'and')}"
-            raise BuildError(f"{says}, not by {listed(self.partition_by, 'and')}; correct 'partition_by' or 'path'")
+            says = f"the table in {self.path} is partitioned by {join_words(found, 'and')}"
+            raise BuildError(f"{says}, not by {join_words(self.partition_by, 'and')}; correct 'partition_by' or 'path'")
 
     def _settings(self, batch: Batch) -> dict[str, str | None]:
         return {

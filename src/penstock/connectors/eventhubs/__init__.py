@@ -20,7 +20,7 @@ from penstock.connectors.kafka import settings as kafka_settings
 from penstock.connectors.kafka.security import Sasl, Tls
 from penstock.errors import BuildError, PenstockError
 from penstock.options import ALL_TRIGGERS, Batch, Gap, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
-from penstock.text import listed
+from penstock.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,16 +83,16 @@ class _EventHub(Options):
         """What a Python client of confluent-kafka needs to reach the same hub."""
         return self._kafka.client_settings
 
-    def located(self, folder: Path) -> Self:
+    def with_absolute_paths(self, folder: Path) -> Self:
         """The same with the files of `tls` made absolute."""
         if self.tls is None:
             return self
-        return self.model_copy(update={"tls": self.tls.located(folder)})
+        return self.model_copy(update={"tls": self.tls.with_absolute_paths(folder)})
 
-    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+    def probe(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
         """Whether the namespace answers, takes the connection string, and has the hub."""
         try:
-            yield from self._kafka.examine(wait_seconds, say)
+            yield from self._kafka.probe(wait_seconds, say)
         except MissingTopicError as error:
             says = str(error).replace("Kafka at ", "the namespace at ").replace(" topic ", " hub ")
             raise PenstockError(says) from error
@@ -159,7 +159,7 @@ class EventHubsSource(_EventHub, SourceOptions):
         numbers = parse(self.start).partitions
         return None if numbers is None else {self._hub: {number: offset for number, offset in numbers.items()}}  # noqa: C416
 
-    def settled(self) -> Self:
+    def resolve_remote(self) -> Self:
         """A start by number said for every partition, as Kafka wants it, within what the hub still has."""
         start = parse(self.start)
         if start.sequence is None and start.partitions is None:
@@ -201,7 +201,7 @@ class EventHubsSource(_EventHub, SourceOptions):
         return self._kafka.explain(failure)
 
     @property
-    def described(self) -> tuple[str, ...]:
+    def spark_description(self) -> tuple[str, ...]:
         """The hub, which Kafka calls a topic."""
         return (self._hub,)
 
@@ -217,7 +217,7 @@ class EventHubsSource(_EventHub, SourceOptions):
         """Events that expired between the plan of a batch and its reading."""
         return self._kafka.missing(start, end, rows)
 
-    def looked_at(self, start: str, batch_rows: int) -> Self:
+    def for_preview(self, start: str, batch_rows: int) -> Self:
         """From now or the beginning, a few events at a time."""
         most = min(batch_rows, self.events_per_trigger or batch_rows)
         begin = "start" if start == "earliest" else "end"
@@ -266,9 +266,9 @@ class EventHubsSink(_EventHub, SinkOptions):
         wanted = [name for name in (self.body if self.value == "body" else None, self.partition_key) if name]
         missing = [name for name in wanted if name not in schema.names]
         if missing:
-            there = listed(schema.names, "and")
+            there = join_words(schema.names, "and")
             fix = f"there is {there}; name one with 'body' or 'partition_key', or set 'value: json' to send whole rows"
-            raise BuildError(f"its rows have no column {listed(map(repr, missing))}; {fix}")
+            raise BuildError(f"its rows have no column {join_words(map(repr, missing))}; {fix}")
 
     def write(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of events."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from penstock.options import Secret
 from penstock.redaction import remember
-from penstock.text import did_you_mean, listed
+from penstock.text import did_you_mean, join_words
 
 KAFKA_PORT = 9093
 _CLOUD = "servicebus.windows.net"
@@ -50,7 +50,7 @@ def of_string(text: str) -> Connection:
             raise ValueError(f"the connection string has {key[:40]!r} in it; {did_you_mean(key, _KEYS)}")
     missing = [key for key in _NEEDED if not parts.get(key)]
     if missing:
-        raise ValueError(f"the connection string has no {listed(map(repr, missing), 'and no')}; {_COPY}")
+        raise ValueError(f"the connection string has no {join_words(map(repr, missing), 'and no')}; {_COPY}")
     place = _ENDPOINT.fullmatch(parts["Endpoint"])
     if place is None:
         raise ValueError(f"the 'Endpoint' of the connection string is not sb://NAMESPACE.{_CLOUD}/; {_COPY}")

@@ -76,7 +76,7 @@ class _Jdbc:
         """The database for messages: a URL can hold a password."""
         return re.sub(r"//[^/@]*@", "//", re.split(r"[?;]", self.url, maxsplit=1)[0])
 
-    def located(self, folder: Path) -> Self:
+    def with_absolute_paths(self, folder: Path) -> Self:
         """The same with the file of SQLite beside the pipeline's."""
         prefix, found, path = self.url.partition("jdbc:sqlite:")
         if prefix or not found or path.startswith("file:") or Path(path.split("?")[0]).is_absolute():

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from penstock.connectors._table_schema import Misfits, TableColumn, quoted
+from penstock.connectors._table_schema import SchemaDiff, TableColumn, quoted
 from penstock.connectors.jdbc._connection import Column, Connection, Name
 from penstock.connectors.jdbc._databases import Database
 from penstock.errors import BuildError, RunError
 from penstock.options import Batch
-from penstock.text import listed
+from penstock.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,7 +64,7 @@ class Target:
         types = {field.name: self.database.type_of(field.dataType) for field in schema}
         unknown = [f"{field.name} {field.dataType.simpleString()}" for field in schema if types[field.name] is None]
         if unknown:
-            says = f"{self.database.name} has no type for {listed(unknown, 'and')}"
+            says = f"{self.database.name} has no type for {join_words(unknown, 'and')}"
             raise BuildError(f"{says}; make text of it with to_json in what the sink reads")
         q = self.connection.quoted
         parts = [f"{q(name)} {kind}{' NOT NULL' if name in key else ''}" for name, kind in types.items()]
@@ -82,7 +82,7 @@ class Target:
             )
             for column in self.columns
         ]
-        misfits = Misfits.between(schema, columns)
+        misfits = SchemaDiff.between(schema, columns)
         filled = {column.name for column in self.columns if column.filled}
         missing = [each for each in misfits.missing if each.required or (strict and each.name not in filled)]
         fix = "change what the sink reads (to_json makes text of anything), or the table"
@@ -91,7 +91,7 @@ class Target:
         if key and frozenset(self.spelled(key)) not in self.connection.unique(self.name):
             there = [f"({', '.join(sorted(each))})" for each in self.connection.unique(self.name)]
             says = f"table {self.asked} in {self.address} has no primary key or unique index on ({', '.join(key)})"
-            raise BuildError(f"{says}, only on {listed(there, 'and')}; add one, or correct 'key'")
+            raise BuildError(f"{says}, only on {join_words(there, 'and')}; add one, or correct 'key'")
 
     def prepare(self) -> None:
         """Make the table of the batches' numbers, unless it is there."""

@@ -60,11 +60,11 @@ class _Kafka:
         own = kafka_settings.for_client(self.options)
         return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
 
-    def located(self, folder: Path) -> Self:
+    def with_absolute_paths(self, folder: Path) -> Self:
         """The same with the files of `tls` made absolute."""
         if self.tls is None:
             return self
-        return self.model_copy(update={"tls": self.tls.located(folder)})  # type: ignore[attr-defined,no-any-return]
+        return self.model_copy(update={"tls": self.tls.with_absolute_paths(folder)})  # type: ignore[attr-defined,no-any-return]
 
     @property
     def services(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class KafkaSource(_Kafka, SourceOptions):
             raise ValueError(f"'end' is a time or offsets, not {self.end}; {fix}")
         return self
 
-    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+    def probe(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
         """Whether the brokers answer, let us in, and have topics that we may read."""
         own = kafka_settings.for_client(self.options)
         wanted = self.topics or tuple(self.partitions or ())
@@ -147,7 +147,7 @@ class KafkaSource(_Kafka, SourceOptions):
             servers=self.servers, tls=self.tls, sasl=self.sasl, options=self.options, topic=self.topics[0]
         )
 
-    def processed(self) -> Callable[[Any], None] | None:
+    def offset_committer(self) -> Callable[[Any], None] | None:
         """Commits the end of each batch to `commit_to_group`, for the lag that other tools of Kafka show."""
         if not self.commit_to_group:
             return None
@@ -155,7 +155,7 @@ class KafkaSource(_Kafka, SourceOptions):
 
         return committing(self.client_settings, self.commit_to_group)
 
-    def looked_at(self, start: str, batch_rows: int) -> Self:
+    def for_preview(self, start: str, batch_rows: int) -> Self:
         """From now or the beginning, in small batches; records that are gone are no reason to stop looking."""
         most = min(batch_rows, self.records_per_trigger or batch_rows)
         return self.model_copy(
@@ -198,7 +198,7 @@ class KafkaSource(_Kafka, SourceOptions):
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
 
     @property
-    def described(self) -> tuple[str, ...]:
+    def spark_description(self) -> tuple[str, ...]:
         """The topics, as far as they are known before it runs."""
         return self.topics or tuple(self.partitions or ())
 
@@ -304,7 +304,7 @@ class KafkaSink(_Kafka, SinkOptions):
         """Avro values need their jar too."""
         return ("kafka", "avro") if self.value == "avro" else ("kafka",)
 
-    def examine(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+    def probe(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
         """Whether the brokers answer, let us in, and have the topic, and whether we may write it."""
         own = kafka_settings.for_client(self.options)
         wanted = (self.topic,) if self.topic else ()

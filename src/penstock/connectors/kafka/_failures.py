@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from penstock.text import listed
+from penstock.text import join_words
 
 _TOPICS = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
 _LOOK = "penstock doctor FILE shows which"
@@ -24,7 +24,7 @@ def explained(failure: str, servers: str, topics: Collection[str]) -> str | None
         refused = named[1].split(", ") if named else list(topics)
         if not set(refused) & set(topics):
             return None
-        names = listed(map(repr, refused), "and")
+        names = join_words(map(repr, refused), "and")
         return f"Kafka at {servers} does not let us read topic {names}; have an ACL added that allows READ on it"
     # The client does not say which of the query's brokers it was.
     return next((f"a broker of this query {says}; {_LOOK}" for name, says in _CAUSES if name in failure), None)

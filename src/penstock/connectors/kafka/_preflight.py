@@ -18,7 +18,7 @@ from penstock.connectors.kafka.security import Security
 from penstock.connectors.kafka.topics import QUIET, MissingTopicError
 from penstock.errors import PenstockError, RefusedError, UnreachableError
 from penstock.options import Seen
-from penstock.text import Waiting, listed
+from penstock.text import Waiting, join_words
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -72,7 +72,7 @@ class Examination:
                     return server
                 except OSError as error:
                     whys.append(_why(server, error) if len(servers) == 1 else f"{server}: {_why(server, error)}")
-            left, why = deadline - time.monotonic(), listed(dict.fromkeys(whys), "and")
+            left, why = deadline - time.monotonic(), join_words(dict.fromkeys(whys), "and")
             if left <= 0:
                 raise self._unreachable(wait_seconds, why)
             say(Waiting(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left): {why}"))
@@ -129,7 +129,7 @@ class Examination:
 
     def _compare(self, server: Server, answer: Handshake) -> None:
         sasl = self.security.sasl
-        offered = listed((name.lower() for name in answer.mechanisms), "and")
+        offered = join_words((name.lower() for name in answer.mechanisms), "and")
         if sasl is None and answer.asks:
             fix = "add 'sasl: {mechanism: ..., user: ..., password: ...}'"
             raise RefusedError(f"{server} asks for a user and a password ({offered}); {fix}")

@@ -12,7 +12,7 @@ from penstock.connectors._certificates import first
 from penstock.connectors.kafka._probe import Server, certificate_of
 from penstock.connectors.kafka.security import Security
 from penstock.errors import PenstockError, RefusedError, UnreachableError
-from penstock.text import listed
+from penstock.text import join_words
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, Name
@@ -35,7 +35,7 @@ def shown(certificate: Mapping[str, Any]) -> Shown:
     """What a checked certificate says of itself."""
     ends = ssl.cert_time_to_seconds(certificate["notAfter"])
     days = int((ends - time.time()) // _DAY_SECONDS)
-    names = listed((name for _, name in certificate.get("subjectAltName", ())), "and")
+    names = join_words((name for _, name in certificate.get("subjectAltName", ())), "and")
     return Shown(f"fits, for {names}; valid until {time.strftime('%Y-%m-%d', time.gmtime(ends))} ({days} days)", days)
 
 
@@ -51,7 +51,7 @@ def untrusted(server: Server, security: Security, error: ssl.SSLCertVerification
         says = f"the certificate of {server} is valid only from {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
         return RefusedError(f"{says}; look at the clock of this machine")
     if error.verify_code in _WRONG_NAME:
-        says = f"the certificate of {server} is for {listed(_names(found), 'and')}, not for {server.host!r}"
+        says = f"the certificate of {server} is for {join_words(_names(found), 'and')}, not for {server.host!r}"
         return RefusedError(f"{says}; use a name of the certificate in 'servers', or have the certificate changed")
     trusted = "'tls.ca'" if security.tls and security.tls.ca else "this system (there is no 'tls.ca')"
     says = f"the certificate of {server} is issued by {_said(found.issuer)!r}, which {trusted} does not trust"

@@ -40,7 +40,7 @@ class Tls(Options):
             raise ValueError("'tls.password' opens a key or a key store; give 'tls.cert' or 'tls.ca'")
         return self
 
-    def located(self, folder: Path) -> Tls:
+    def with_absolute_paths(self, folder: Path) -> Tls:
         """The same with every path absolute."""
         given = {name: value for name in _PATHS if (value := getattr(self, name)) and not is_inline(value)}
         return self.model_copy(update={name: beside(folder, value) for name, value in given.items()})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import PenstockError, UnreachableError
-from penstock.text import listed, nearest
+from penstock.text import join_words, nearest
 
 QUIET: dict[str, Any] = {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}
 _SHOWN = 10
@@ -18,9 +18,9 @@ class MissingTopicError(PenstockError):
 
     def __init__(self, servers: str, topics: tuple[str, ...], others: list[str]) -> None:
         self.servers, self.topics = servers, topics
-        names = listed((repr(topic) for topic in topics), "and")
+        names = join_words((repr(topic) for topic in topics), "and")
         near = nearest(topics[0], others)
-        there = listed(others[:_SHOWN], "and") if others else "no topic yet"
+        there = join_words(others[:_SHOWN], "and") if others else "no topic yet"
         fix = f"did you mean {near!r}?" if near else f"create it first; there is {there}"
         super().__init__(f"Kafka at {servers} has no topic {names}; {fix}")
 

@@ -1,0 +1,396 @@
+"""The connector contract: what a source or a sink must have, and what it may have besides.
+
+A connector is a frozen class of options; its fields are what a user can write in the file. Everything else that the
+rest of Penstock asks of it is a class variable with a default, or one of the capabilities below: small protocols that
+a connector has simply by having their methods.
+
+    supervisor   loading and checking: class variables, `jar_groups`, `refuses_mode`, `columns_warning`
+    driver       before Spark: `probe`, `with_service_address`, `resolve_remote`, `resume`
+                 with Spark: `read` or `read_static` once per start; `open` once per target and start,
+                 then `Writer.write` once per batch, from a thread of that target
+    executors    only what `read`, `write` and steps hand to Spark
+
+A connector of another package subclasses `SourceOptions` or `SinkOptions` and names the class in the entry point group
+`penstock.sources` or `penstock.sinks`. `penstock.testing.connectors` has the tests that each of them must pass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from penstock.options import Options, absolute_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+    from typing_extensions import Self
+
+MODES = ("append", "update", "complete")
+MICRO_BATCHES = frozenset({"default", "interval", "once", "available-now"})
+ALL_TRIGGERS = MICRO_BATCHES | {"continuous", "real-time"}
+
+PrintStatus = Callable[[str], None]
+"""Takes a line for the user."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing about an outside system that was looked at and is in order."""
+
+    what: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Records of a source that will not be read, because they are gone or skipped; `end` is the first that will."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    why: str
+
+    @property
+    def count(self) -> int:
+        """How many; 0 if that cannot be known."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class LookupRequest:
+    """Which columns of a table are added to rows, by which key."""
+
+    on: Mapping[str, str]
+    """Columns of the rows, and the columns of the table that they must equal."""
+    columns: Mapping[str, str]
+    """New columns, and the columns of the table that they come from; all but the key if empty."""
+    kind: str = "left"
+    cache_seconds: float = 0.0
+    concurrency: int = 64
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which batch is written, and by which writer; a replayed batch has the same number and the same query."""
+
+    number: int
+    query: str
+    """Spark's id of the checkpoint: another checkpoint counts its batches from 0 again."""
+    writer: str
+    """`pipeline.sink.target`: the same in every run."""
+    mode: str = "append"
+
+
+class ConnectorOptions(Options):
+    """What sources and sinks have in common."""
+
+    jars: ClassVar[tuple[str, ...]] = ()
+    session: ClassVar[Mapping[str, str]] = {}
+    """Settings that the Spark session must have from its start."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Options that are paths: relative ones are resolved against the folder of the pipeline file."""
+    runs_user_code: ClassVar[bool] = False
+    """Whether it imports Python modules from the folder of the pipeline file."""
+
+    options: dict[str, Any] = Field(default={}, description="Passed to Spark's connector as they are.")
+
+    @property
+    def jar_groups(self) -> tuple[str, ...]:
+        """The groups of jars that these options need on the session."""
+        return self.jars
+
+    @property
+    def path_option(self) -> str | None:
+        """The folder that is read or written; None for a system that has no paths."""
+        return getattr(self, "path", None) if "path" in self.paths else None
+
+    @property
+    def sends_plaintext_password(self) -> bool:
+        """Whether these options log in without encryption."""
+        return False
+
+    def with_absolute_paths(self, folder: Path) -> Self:
+        """The same options with every path absolute: relative ones are in `folder`."""
+        absolute = {name: absolute_path(folder, value) for name in self.paths if (value := getattr(self, name))}
+        changed = {name: value for name, value in absolute.items() if value != getattr(self, name)}
+        return self.model_copy(update=changed) if changed else self
+
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """`options` as Spark takes them: text, with true and false in lower case."""
+        return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()}
+
+
+class SourceOptions(ConnectorOptions):
+    """What rows can be read from; has `read` (a stream), or `read_static` (a table), or both."""
+
+    replayable: ClassVar[bool] = True
+    triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
+    value_column: ClassVar[str | None] = None
+    """The column of bytes or text that can be decoded; None if rows come with columns of their own."""
+    has_keys: ClassVar[bool] = False
+    promise: ClassVar[str] = "replayable: a restart continues from the checkpoint"
+
+    @property
+    def declared_schema(self) -> str | None:
+        """The columns that the file declares for this source, as DDL; None if it declares none."""
+        return getattr(self, "schema_", None)
+
+    @property
+    def infers_schema(self) -> bool:
+        """Whether the columns are taken from the data."""
+        return False
+
+    @property
+    def spark_columns(self) -> str | None:
+        """The columns that `read` returns, as DDL, from these options alone; None if only the outside system knows."""
+        return self.declared_schema
+
+    @property
+    def spark_description(self) -> tuple[str, ...]:
+        """Words that identify this source in Spark's own description of it."""
+        return ()
+
+    @property
+    def record_facts(self) -> Callable[[str, int], Any]:
+        """For tests: the value of a record's own column (`topic`, `offset`) in the n-th record that is given."""
+        return lambda _name, _number: None
+
+    def columns(self, spark: SparkSession) -> StructType:
+        """The columns that `read` returns; for tests, so without reaching the outside system or its files."""
+        return self.read(spark).schema  # type: ignore[attr-defined,no-any-return]
+
+
+class Writer(ABC):
+    """Writes the batches of one target; made by `SinkOptions.open`, holds all state that outlives a batch.
+
+    `write` is called once per batch, in order, by one thread at a time. When it raises, the batch fails and is replayed
+    with the same `Batch`, possibly by another process that calls `open` first: the result must be the same as if it had
+    been written once, or the sink's `promise` says otherwise. A `PenstockError` with `retry = False` stops the pipeline
+    instead. `close` is called when the query has ended; it must not raise.
+    """
+
+    @abstractmethod
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """Write one batch; return only when the target has it."""
+
+    def close(self) -> None:
+        """Release what the writer holds."""
+
+
+class SinkOptions(ConnectorOptions):
+    """Where rows can be written to: `open` as a target of a fan-out, `write_stream` if Spark writes it by itself."""
+
+    modes: ClassVar[frozenset[str]] = frozenset(MODES)
+    triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
+    promise: ClassVar[str]
+    """The delivery guarantee: begins with exactly-once, idempotent, at-least-once or none."""
+    has_checkpoint: ClassVar[bool] = True
+    can_share: ClassVar[bool] = True
+    """Whether it can be one of several targets."""
+    upserts: ClassVar[bool] = False
+    """Whether a replayed batch is harmless only because its rows have the same keys again."""
+    prints_rows: ClassVar[bool] = False
+    """Whether it writes to standard output."""
+
+    @property
+    def native(self) -> bool:
+        """Whether Spark writes this by itself when it is the only target; then it has `write_stream`."""
+        return False
+
+    @property
+    def log_url(self) -> str:
+        """The log that Spark keeps with the data of this target; '' if it keeps none."""
+        return ""
+
+    @property
+    def destination(self) -> tuple[str, ...] | None:
+        """The option that names where rows go, its value, and the system; None if that is not known from the options.
+
+        Two sinks of one file with the same destination are reported by `check`.
+        """
+        return None
+
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
+        """Spark's own writer of the rows, not started; only for `native` sinks."""
+        raise NotImplementedError(f"{self.kind} is not written by Spark itself")
+
+    def refuses_mode(self, mode: str) -> str | None:  # noqa: ARG002
+        """Why these options cannot write a mode, and what to do; None if they can."""
+        return None
+
+    def columns_warning(self, columns: Sequence[str]) -> tuple[str, str] | None:  # noqa: ARG002
+        """What is probably not meant when rows of these columns are written, and what to do; None if nothing."""
+        return None
+
+    def check_columns(self, schema: StructType, mode: str) -> None:
+        """Raise if rows of these columns can never be written; must not reach the outside system."""
+
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
+        """Create what the options ask for, compare the schema with the target's, and return its writer.
+
+        Called once per start, before the first batch; an error names every column that does not match.
+        """
+        raise NotImplementedError(f"{self.kind} cannot be one of several targets")
+
+
+class StepOptions(Options):
+    """How rows are made from other rows."""
+
+    runs_user_code: ClassVar[bool] = False
+    """Whether it imports Python modules from the folder of the pipeline file."""
+
+    def bind_tables(self, tables: Mapping[str, SourceOptions]) -> Self:  # noqa: ARG002
+        """The same step, knowing the systems behind the static tables that it reads; a test has rows instead."""
+        return self
+
+    def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
+        """The rows of this step, from those that it reads."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """Can be read as a stream."""
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """A streaming DataFrame; called once per start."""
+        ...
+
+
+@runtime_checkable
+class StaticTable(Protocol):
+    """Can be read as a static table and joined with streams."""
+
+    def read_static(self, spark: SparkSession) -> DataFrame:
+        """Everything that is there now; called at the start and at every refresh."""
+        ...
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A static table that can tell whether it has changed; needed for `refresh: on change`."""
+
+    @property
+    def tells_changes(self) -> bool:
+        """Whether these options allow `version` to be asked."""
+        ...
+
+    def version(self) -> object:
+        """A value that differs when the table has changed; asked every second from a thread of its own."""
+        ...
+
+
+@runtime_checkable
+class LookupTable(Protocol):
+    """Can be read key by key by a `lookup` step."""
+
+    def look_up(self, rows: DataFrame, lookup: LookupRequest) -> DataFrame:
+        """The rows with the columns of the table's rows that have their keys; reads nothing else of the table."""
+        ...
+
+
+@runtime_checkable
+class Probeable(Protocol):
+    """Can be asked, before Spark starts, whether the outside system will serve these options."""
+
+    def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
+        """What was found, fact by fact; raises `UnreachableError` or `RefusedError` at the first bad one."""
+        ...
+
+
+@runtime_checkable
+class Embeddable(Protocol):
+    """Can use a service that Penstock runs on this machine (`servers: embedded`)."""
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The services that these options ask for; empty if they name an address."""
+        ...
+
+    def with_service_address(self, service: str, address: str) -> Any:
+        """The same options with the service replaced by its address."""
+        ...
+
+    def create_missing(self, error: Exception) -> str | None:
+        """Create on the embedded service what `probe` missed; a line for the user, or None if it cannot."""
+        ...
+
+
+@runtime_checkable
+class RemoteOptions(Protocol):
+    """Has options that only the outside system can complete."""
+
+    def resolve_remote(self) -> Any:
+        """The same options completed; called once, after `probe`."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """Can tell whether a checkpoint's positions still mean what they meant."""
+
+    @property
+    def skips_lost_data(self) -> bool:
+        """Whether the file allows to continue when records are gone."""
+        ...
+
+    def identity(self) -> dict[str, str]:
+        """The outside system's own ids of what is read: a topic that was recreated has another one."""
+        ...
+
+    def reads_positions(self, positions: Any) -> bool:
+        """Whether these positions, as a checkpoint holds them, belong to this source."""
+        ...
+
+    def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
+        """Where to continue, and what is left out; raises if nothing may be left out."""
+        ...
+
+    def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
+        """What a batch did not get of its range because it is gone."""
+        ...
+
+
+@runtime_checkable
+class OffsetCommitter(Protocol):
+    """Publishes its progress to the outside system, for other tools to see."""
+
+    def offset_committer(self) -> Callable[[Any], None] | None:
+        """Takes the position of this source after each batch, in a thread of its own; None if not asked for."""
+        ...
+
+
+@runtime_checkable
+class Previewable(Protocol):
+    """Has options of its own for a preview."""
+
+    def for_preview(self, start: str, batch_rows: int) -> Any:
+        """The same options from now (`latest`) or the beginning (`earliest`), with at most so many rows a batch."""
+        ...
+
+
+@runtime_checkable
+class Feedable(Protocol):
+    """`penstock feed` can write to what this source reads or this sink writes."""
+
+    def sender(self) -> Any:
+        """The Kafka sink that writes there; ValueError if the options name no single topic."""
+        ...
+
+
+@runtime_checkable
+class FailureExplainer(Protocol):
+    """Knows failures of its own system."""
+
+    def explain(self, failure: str) -> str | None:
+        """A failed query's message in our words, with what to do; None if this connector does not know it."""
+        ...
