@@ -1,4 +1,4 @@
-"""make bench: Penstock beside hand-written Spark, alternating, in one run; ratios of medians."""
+"""make bench: Penstock against hand-written Spark, alternating, in one run; ratios of medians."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 
 @dataclass
 class Runs:
-    """What was measured of one contestant."""
+    """The measurements of one contestant."""
 
     whole: list[float] = field(default_factory=list)
     query: list[float] = field(default_factory=list)
     megabytes: list[float] = field(default_factory=list)
 
     def median(self, what: str) -> float:
-        """The middle of what was measured."""
+        """The median of one measurement."""
         return statistics.median(getattr(self, what))
 
 
 def main() -> None:
-    """Every benchmark, or those that are named: python -m benchmarks lookup."""
+    """Run all benchmarks, or those named: python -m benchmarks lookup."""
     known = {
         "check": check_is_instant,
         "tests": tests_are_quick,
@@ -58,7 +58,7 @@ def main() -> None:
     }
     unknown = set(sys.argv[1:]) - set(known)
     if unknown:
-        sys.exit(f"there is no benchmark {unknown.pop()!r}; there are {', '.join(known)}")
+        sys.exit(f"unknown benchmark {unknown.pop()!r}; known: {', '.join(known)}")
     failures = [failure for name in sys.argv[1:] or known for failure in known[name]()]
     for failure in failures:
         print(f"MISSED {failure}")
@@ -66,29 +66,30 @@ def main() -> None:
 
 
 def page_is_light() -> list[str]:
-    """The page beside a pipeline, with many viewers, and Explore."""
+    """The page next to a pipeline, with many viewers, and Explore."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.page"], check=False)
-    return ["the page beside a pipeline"] if done.returncode else []
+    return ["the page next to a pipeline"] if done.returncode else []
 
 
 def check_is_instant() -> list[str]:
     """penstock check examples/trades."""
     seconds = []
     for _ in range(7):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         subprocess.run([sys.executable, "-m", "penstock", "check", "examples/trades"], check=True, capture_output=True)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - started_at)
     middle = statistics.median(seconds)
-    print(f"check: {middle:.2f} s (under 0.5 s is wanted)")
+    print(f"check: {middle:.2f} s (goal: under 0.5 s)")
     return [f"check took {middle:.2f} s"] if middle >= 0.5 else []
 
 
 def tests_are_quick() -> list[str]:
     """penstock test examples/..., after start-up, and a test that is saved while --watch runs."""
-    said = subprocess.run([sys.executable, "-m", "benchmarks.trials"], check=True, capture_output=True, text=True)
-    each, saved, count = said.stdout.split()[-3:]
-    print(f"penstock test: {each} s for each of {count} tests (under 1.5 s is wanted)")
-    print(f"penstock test --watch: {saved} s from a save to its result (under 2 s is wanted)")
+    command = [sys.executable, "-m", "benchmarks.pipeline_tests"]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    each, saved, count = ran.stdout.split()[-3:]
+    print(f"penstock test: {each} s for each of {count} tests (goal: under 1.5 s)")
+    print(f"penstock test --watch: {saved} s from a save to its result (goal: under 2 s)")
     wanted = [(float(each) < 1.5, f"a test took {each} s"), (float(saved) < 2, f"a saved test took {saved} s")]
     return [text for good, text in wanted if not good]
 
@@ -99,22 +100,22 @@ def catch_up() -> list[str]:
         make_archive()
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         broker = KafkaBroker(Path(folder) / "kafka", jars.paths(["broker"]), free_port())
-        servers = broker.up(lambda _: None)
+        servers = broker.start(lambda _: None)
         try:
             return _catch_up(servers, Path(folder))
         finally:
-            broker.down()
+            broker.stop()
 
 
 def _catch_up(servers: str, folder: Path) -> list[str]:
     create_topics(servers, ("trades", "trade-totals"))
     some = list(itertools.islice(FEEDS["trades"](1), min(RECORDS, 200_000)))
     send(servers, "trades", itertools.islice(itertools.cycle(some), RECORDS))
-    print(f"catch-up: {RECORDS:,} records, {ROUNDS} rounds, alternating, each in a process of its own")
+    print(f"catch-up: {RECORDS:,} records, {ROUNDS} rounds, alternating, each in its own process")
     contestants = {"penstock": _penstock, "hand-tuned": _hand_tuned, "bare": _bare, "tutorial": _tutorial}
     runs = {name: Runs() for name in contestants}
     for number in range(ROUNDS):
-        # Another order each round: whoever comes first finds a colder machine.
+        # Rotate the order: the first one finds a colder machine.
         names = list(contestants)[number % 4 :] + list(contestants)[: number % 4]
         for name in names:
             place = folder / f"{name}-{number}"
@@ -130,17 +131,17 @@ def _catch_up(servers: str, folder: Path) -> list[str]:
 
 def _verdicts(runs: dict[str, Runs]) -> list[str]:
     def pairs(what: str, other: str) -> float:
-        # Rounds are pairs made minutes apart: their ratios drift less than the times do.
+        # Ratios within a round drift less than times between rounds.
         ours, theirs = getattr(runs["penstock"], what), getattr(runs[other], what)
         return statistics.median(their / our for our, their in zip(ours, theirs, strict=True))
 
     against_tuned, against_tutorial = pairs("query", "hand-tuned"), pairs("query", "tutorial")
     whole = pairs("whole", "hand-tuned")
     memory = runs["penstock"].median("megabytes") / runs["hand-tuned"].median("megabytes")
-    print(f"  throughput against hand-tuned: {against_tuned:.2f} (0.97 is wanted); with start-up {whole:.2f}")
-    print(f"  throughput against bare:       {pairs('query', 'bare'):.2f} (bad records become nulls there; no mark)")
-    print(f"  throughput against tutorial:   {against_tutorial:.2f} (1.5 is wanted)")
-    print(f"  memory against hand-tuned:     {memory:.2f} (1.05 at most is wanted)")
+    print(f"  throughput against hand-tuned: {against_tuned:.2f} (goal: 0.97); with start-up {whole:.2f}")
+    print(f"  throughput against bare:       {pairs('query', 'bare'):.2f} (bad records become nulls there; no goal)")
+    print(f"  throughput against tutorial:   {against_tutorial:.2f} (goal: 1.5)")
+    print(f"  memory against hand-tuned:     {memory:.2f} (goal: at most 1.05)")
     wanted = [
         (against_tuned >= 0.97, f"throughput is {against_tuned:.2f} of the hand-tuned script's"),
         (against_tutorial >= 1.5, f"throughput is {against_tutorial:.2f} of the tutorial's"),
@@ -152,26 +153,26 @@ def _verdicts(runs: dict[str, Runs]) -> list[str]:
 def _penstock(servers: str, place: Path, runs: Runs) -> None:
     shutil.copy("examples/trades/trades.yaml", place)
     command = [sys.executable, "-m", "penstock", "run", str(place / "trades.yaml"), "--once"]
-    said = _measure(command, runs, {"KAFKA_SERVERS": servers})
-    runs.query.append(sum(float(seconds) for seconds in re.findall(r"rows/s, ([\d.]+) s", said)))
+    output = _measure(command, runs, {"KAFKA_SERVERS": servers})
+    runs.query.append(sum(float(seconds) for seconds in re.findall(r"rows/s, ([\d.]+) s", output)))
 
 
 def _hand_tuned(servers: str, place: Path, runs: Runs) -> None:
     command = [sys.executable, str(HERE / "hand_tuned.py"), servers, "trades", "trade-totals", str(place / "ck")]
-    said = _measure([*command, _jars(), str(archive_file())], runs)
-    runs.query.append(float(said.split()[-1]))
+    output = _measure([*command, _jars(), str(archive_file())], runs)
+    runs.query.append(float(output.split()[-1]))
 
 
 def _bare(servers: str, place: Path, runs: Runs) -> None:
     command = [sys.executable, str(HERE / "hand_tuned.py"), servers, "trades", "trade-totals", str(place / "ck")]
-    said = _measure([*command, _jars(), str(archive_file()), "bare"], runs)
-    runs.query.append(float(said.split()[-1]))
+    output = _measure([*command, _jars(), str(archive_file()), "bare"], runs)
+    runs.query.append(float(output.split()[-1]))
 
 
 def _tutorial(servers: str, place: Path, runs: Runs) -> None:
     command = [sys.executable, str(HERE / "tutorial.py"), servers, "trades", "trade-totals", str(place / "ck"), _jars()]
-    said = _measure(command, runs)
-    runs.query.append(float(said.split()[-1]))
+    output = _measure(command, runs)
+    runs.query.append(float(output.split()[-1]))
 
 
 def _jars() -> str:
@@ -179,21 +180,21 @@ def _jars() -> str:
 
 
 def _measure(command: list[str], runs: Runs, environment: dict[str, str] | None = None) -> str:
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=out, stderr=errors, env={**os.environ, **(environment or {})})
         most = 0
         while process.poll() is None:
             most = max(most, _memory(process.pid))
             time.sleep(0.1)
-        runs.whole.append(time.perf_counter() - began)
+        runs.whole.append(time.perf_counter() - started_at)
         runs.megabytes.append(most / 1e6)
         out.seek(0)
         errors.seek(0)
-        said = out.read() + errors.read() if "penstock" in command else out.read()
+        output = out.read() + errors.read() if "penstock" in command else out.read()
         if process.returncode:
-            sys.exit(f"{' '.join(command)} failed:\n{said}{errors.read()}")
-        return said
+            sys.exit(f"{' '.join(command)} failed:\n{output}{errors.read()}")
+        return output
 
 
 def _memory(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""A topic copied to another, as a script does it that a shell loop restarts: nothing around it."""
+"""Copies a topic to another: a bare script, restarted by a shell loop."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""How fast `penstock feed` is: made-up records of several kinds from one process into a local broker."""
+"""How fast `penstock feed` is: synthetic records of several kinds from one process into a local broker."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ CALLS = {
 
 
 def main() -> list[str]:
-    """Records a second that the broker has acknowledged, flush included; the median of some rounds."""
+    """Records per second that the broker acknowledged, including the flush; the median of several rounds."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         broker = KafkaBroker(Path(folder) / "kafka", jars.paths(["broker"]), free_port())
-        servers = broker.up(lambda _: None)
+        servers = broker.start(lambda _: None)
         try:
             create_topics(servers, ("feed", "feed-clicks"))
-            return _measured(servers)
+            return _measure(servers)
         finally:
-            broker.down()
+            broker.stop()
 
 
-def _measured(servers: str) -> list[str]:
+def _measure(servers: str) -> list[str]:
     print(f"feed: {RECORDS:,} records, {ROUNDS} rounds, one process, a broker on the same machine")
-    # A broker that has just started compiles its own code first.
+    # A warm-up: a newly started broker compiles its code first.
     _rate([*CALLS["trades"], "--servers", servers, "--count", str(RECORDS // 2)])
     rates: dict[str, list[int]] = {name: [] for name in CALLS}
     for _ in range(ROUNDS):
@@ -50,7 +50,7 @@ def _measured(servers: str) -> list[str]:
     for name, found in rates.items():
         print(f"  {name:<20} {statistics.median(found):>9,.0f} records/s (lowest {min(found):,})")
     middle = statistics.median(rates["trades"])
-    print(f"  ({WANTED:,} trades a second are wanted)")
+    print(f"  (goal: {WANTED:,} trades/s)")
     return [] if middle >= WANTED else [f"feed sent {middle:,.0f} trades a second"]
 
 
@@ -58,5 +58,5 @@ def _rate(call: list[str]) -> int:
     done = subprocess.run([sys.executable, "-m", "penstock", "feed", *call], check=True, capture_output=True, text=True)
     found = re.search(r"\(([\d,]+) records/s", done.stdout)
     if found is None:
-        sys.exit(f"penstock feed {' '.join(call)} said:\n{done.stdout}{done.stderr}")
+        sys.exit(f"penstock feed {' '.join(call)} failed:\n{done.stdout}{done.stderr}")
     return int(found[1].replace(",", ""))

@@ -1,4 +1,4 @@
-"""The trades job as an expert tunes it: every setting that Penstock has, nothing around it.
+"""The trades job as an expert would tune it: all of Penstock's settings, and nothing else.
 
 It leaves out records that cannot be decoded and counts them, as the pipeline does. With `bare` as its last argument it
 does not look, and bad records become nulls: less than the same job, to show what looking costs.

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock import cql, jars
+from penstock.connector import LookupRequest
 from penstock.connectors.cassandra import CassandraSource
 from penstock.engine import session
-from penstock.options import Lookup
 from penstock.services import Cassandra
 from penstock.services.service import free_port
 
@@ -26,15 +26,15 @@ _WARM_UP = 2
 
 
 def scan_against_lookup() -> list[str]:
-    """How many times faster the lookup is; what is missed, if anything."""
+    """Measure how much faster the lookup is; return missed goals."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         node = Cassandra(Path(folder) / "cassandra", jars.fetch([Cassandra.jars]), free_port())
-        hosts = node.up(lambda _: None)
+        hosts = node.start(lambda _: None)
         try:
             _fill(hosts)
             return _measure(hosts, Path(folder))
         finally:
-            node.down()
+            node.stop()
 
 
 def _fill(hosts: str) -> None:
@@ -42,7 +42,7 @@ def _fill(hosts: str) -> None:
 
     began = time.perf_counter()
     users = cql.connect(hosts)
-    # Made to be read once and thrown away: no log.
+    # Temporary data: no commit log needed.
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     users.execute(f"CREATE KEYSPACE b WITH replication = {replication} AND durable_writes = false")
     users.execute("CREATE TABLE b.users (id text PRIMARY KEY, name text, city text)")
@@ -59,13 +59,13 @@ def _measure(hosts: str, folder: Path) -> list[str]:
     try:
         users = CassandraSource(hosts=hosts, table="b.users")
         scanned = users.read_static(spark)
-        lookup = Lookup({"id": "id"}, {}, "inner")
+        lookup = LookupRequest({"id": "id"}, {}, "inner")
         ways: dict[str, Callable[[Any], Any]] = {
             "scan": lambda batch: batch.join(scanned, "id"),
             "lookup": lambda batch: users.look_up(batch, lookup),
         }
         seconds: dict[str, list[float]] = {name: [] for name in ways}
-        # The first rounds are for the JVMs and the sessions, and do not count: a stream runs for days.
+        # Warm-up rounds for the JVMs and sessions do not count: a stream runs for days.
         for number in range(-_WARM_UP, ROUNDS):
             for name, join in ways.items():
                 batch = spark.range(BATCH).selectExpr(
@@ -84,5 +84,5 @@ def _verdict(seconds: dict[str, list[float]]) -> list[str]:
     for name, each in seconds.items():
         print(f"  {name:<7} {statistics.median(each):>7.2f} s for a batch of {BATCH:,}")
     ratio = statistics.median(scan / lookup for scan, lookup in zip(seconds["scan"], seconds["lookup"], strict=True))
-    print(f"  a lookup is {ratio:.0f} times faster than a scan ({_WANTED} is wanted)")
+    print(f"  a lookup is {ratio:.0f} times faster than a scan (goal: {_WANTED})")
     return [] if ratio >= _WANTED else [f"a lookup is {ratio:.1f} times faster than a scan"]

@@ -1,4 +1,4 @@
-"""What the page costs with twenty viewers beside a running pipeline, and how soon a record is seen in Explore."""
+"""The cost of the page with twenty viewers of a running pipeline, and the latency of Explore."""
 
 from __future__ import annotations
 
@@ -35,41 +35,41 @@ sinks:
 
 
 def main() -> None:
-    """Run as a process of its own, with its own broker; exit 1 if a promise is missed."""
+    """Run as a separate process, with its own broker; exit 1 if a goal is missed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kafka = KafkaBroker(folder / "kafka", jars.fetch([KafkaBroker.jars]), free_port())
-        servers = kafka.up(lambda _: None)
+        servers = kafka.start(lambda _: None)
         try:
             create_topics(servers, ("numbers",))
             (folder / "seen.yaml").write_text(PIPELINE.format(servers=servers))
-            missed = measured(folder, Producer({"bootstrap.servers": servers, "linger.ms": 0}))
+            missed = measure(folder, Producer({"bootstrap.servers": servers, "linger.ms": 0}))
         finally:
-            kafka.down()
+            kafka.stop()
     sys.exit(missed)
 
 
-def measured(folder: Path, producer: Producer) -> bool:
-    """Both measures, printed."""
-    said = folder / "said"
+def measure(folder: Path, producer: Producer) -> bool:
+    """Measure and print both."""
+    output = folder / "output"
     command = [sys.executable, "-m", "penstock", "run", "seen.yaml", "--page-port", "0"]
-    with said.open("wb") as log, subprocess.Popen(command, cwd=folder, stderr=log, stdout=log) as running:
+    with output.open("wb") as log, subprocess.Popen(command, cwd=folder, stderr=log, stdout=log) as running:
         try:
-            wait_for(lambda: send(producer, 0) and "batch" in said.read_text())
-            ((address, file),) = re.findall(r"page: (http.*/) \(the token is in (.*)\)", said.read_text())
+            wait_for(lambda: send(producer, 0) and "batch" in output.read_text())
+            ((address, file),) = re.findall(r"page: (http.*/) \(the token is in (.*)\)", output.read_text())
             link = f"{address}#token={Path(file).read_text()}"
             share, megabytes = cost(link, running.pid, producer)
             seconds = latency(link, producer)
         finally:
             running.terminate()
-    print(f"page: {VIEWERS} viewers take {share:.2%} of the machine's processors (at most {MOST_SHARE:.0%})")
-    print(f"page: the supervisor with {VIEWERS} viewers has {megabytes:.0f} MB (at most {MOST_MEGABYTES})")
-    print(f"explore, from produced to seen: median {seconds:.2f} s (at most {MOST_SECONDS:.0f})")
+    print(f"page: {VIEWERS} viewers use {share:.2%} of the machine's CPUs (at most {MOST_SHARE:.0%})")
+    print(f"page: the supervisor with {VIEWERS} viewers uses {megabytes:.0f} MB (at most {MOST_MEGABYTES})")
+    print(f"explore, from sent to shown: median {seconds:.2f} s (at most {MOST_SECONDS:.0f})")
     return share > MOST_SHARE or megabytes > MOST_MEGABYTES or seconds > MOST_SECONDS
 
 
 def cost(link: str, pid: int, producer: Producer) -> tuple[float, float]:
-    """What viewers add to the supervisor's share of the processors while batches run, and its megabytes."""
+    """The CPU share that viewers add to the supervisor while batches run, and its megabytes."""
     process = psutil.Process(pid)
     alone = busy(process, producer)
     ended = threading.Event()
@@ -85,7 +85,7 @@ def cost(link: str, pid: int, producer: Producer) -> tuple[float, float]:
 
 
 def busy(process: psutil.Process, producer: Producer) -> float:
-    """The share of all processors that a process takes while records keep coming."""
+    """The CPU share of a process while records keep arriving."""
     before, began = sum(process.cpu_times()[:2]), time.monotonic()
     while time.monotonic() - began < SECONDS:
         send(producer, 0)
@@ -96,27 +96,27 @@ def busy(process: psutil.Process, producer: Producer) -> float:
 
 def view(link: str, ended: threading.Event, got: list[int]) -> None:
     """One viewer of the pipeline's page."""
-    answer = ask(link, "GET", "/api/stream?pipeline=seen")
+    answer = request(link, "GET", "/api/stream?pipeline=seen")
     got.append(answer.status)
     while not ended.is_set():
         answer.readline()
 
 
 def latency(link: str, producer: Producer) -> float:
-    """The median of seconds from before a record is sent until its row has reached a viewer."""
-    proof = json.loads(ask(link, "GET", "/api/session").read())["proof"]
+    """The median seconds from sending a record until its row reaches a viewer."""
+    csrf = json.loads(request(link, "GET", "/api/session").read())["csrf"]
     body = json.dumps({"pipeline": "seen", "step": "numbers"})
-    number = json.loads(ask(link, "POST", "/api/explore", body, proof).read())["id"]
-    answer = ask(link, "GET", f"/api/explore/{number}")
+    number = json.loads(request(link, "POST", "/api/explore", body, csrf).read())["id"]
+    answer = request(link, "GET", f"/api/explore/{number}")
     took: list[float] = []
     looking = threading.Event()
 
-    def until_it_looks() -> None:
-        # It begins at the end of the topic, wherever that is when its query has started.
+    def wait_for_query() -> None:
+        # It starts at the end of the topic as of its query's start.
         while not looking.wait(0.5):
             send(producer, 0)
 
-    threading.Thread(target=until_it_looks, daemon=True).start()
+    threading.Thread(target=wait_for_query, daemon=True).start()
     read_until(answer, "rows")
     looking.set()
     while len(took) < RECORDS:
@@ -125,7 +125,7 @@ def latency(link: str, producer: Producer) -> float:
         while sent not in rows:
             rows = [row[1] for row in read_until(answer, "rows")["rows"]]
         took.append(time.time() - sent)
-    # The first ones are compiled.
+    # The first ones are a warm-up.
     return statistics.median(took[10:])
 
 
@@ -145,25 +145,25 @@ def read_until(answer: http.client.HTTPResponse, event: str) -> dict[str, Any]:
 
 
 def send(producer: Producer, number: int) -> float:
-    """One record with the moment at which it was sent."""
+    """Send one record with its send time."""
     now = time.time()
     producer.produce("numbers", json.dumps({"n": number, "sent": now}).encode())
     producer.flush(10)
     return now
 
 
-def ask(link: str, method: str, path: str, body: str = "", proof: str = "") -> http.client.HTTPResponse:
-    """A request as the page makes it."""
+def request(link: str, method: str, path: str, body: str = "", csrf: str = "") -> http.client.HTTPResponse:
+    """Send a request like the page's."""
     address, _, token = link.partition("/#token=")
     host = address.removeprefix("http://")
-    headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "x-penstock-proof": proof}
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json", "x-penstock-csrf": csrf}
     connection = http.client.HTTPConnection(host, timeout=180)
     connection.request(method, path, body or None, headers)
     return connection.getresponse()
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Until it holds, for two minutes at most."""
+    """Wait up to two minutes for a condition."""
     deadline = time.monotonic() + 120
     while not condition():
         if time.monotonic() > deadline:

@@ -37,15 +37,15 @@ sinks:
 
 
 def main() -> list[str]:
-    """Measure, print, and give what was missed."""
+    """Measure and print; return missed goals."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
         broker = KafkaBroker(folder / "kafka", jars.paths(["broker"]), free_port())
-        servers = broker.up(lambda _: None)
+        servers = broker.start(lambda _: None)
         try:
             return _compare(servers, folder)
         finally:
-            broker.down()
+            broker.stop()
 
 
 def _compare(servers: str, folder: Path) -> list[str]:
@@ -53,20 +53,20 @@ def _compare(servers: str, folder: Path) -> list[str]:
     from penstock.feeds.record import Record
 
     create_topics(servers, ("from", "to-ours", "to-theirs"))
-    # More than is read in the whole run: there is always a next batch.
+    # More than the whole run reads, so there is always a next batch.
     send(servers, "from", (Record(b"", str(number).encode()) for number in range(RECORDS)))
     seconds: dict[str, list[float]] = {"penstock": [], "bare": []}
     for _ in range(KILLS):
-        # In turn, so that both find the machine in the same state.
+        # Alternating, so that both find the machine in the same state.
         with _penstock(servers, folder) as (process, commits):
-            seconds["penstock"].append(_killed(process, commits, lambda each: "penstock.driver" in each.cmdline()))
+            seconds["penstock"].append(_kill(process, commits, lambda each: "penstock.driver" in each.cmdline()))
         with _bare(servers, folder) as (process, commits):
-            seconds["bare"].append(_killed(process, commits, lambda each: "bare_copy.py" in " ".join(each.cmdline())))
+            seconds["bare"].append(_kill(process, commits, lambda each: "bare_copy.py" in " ".join(each.cmdline())))
     middle = {name: statistics.median(found) for name, found in seconds.items()}
     ratio = statistics.median(ours / bare for ours, bare in zip(seconds["penstock"], seconds["bare"], strict=True))
     print(f"restart after kill -9 to the next committed batch, {KILLS} kills each:")
     print(f"  penstock {middle['penstock']:.1f} s, a bare script in a shell loop {middle['bare']:.1f} s")
-    print(f"  ratio {ratio:.2f} (1.1 at most is wanted)")
+    print(f"  ratio {ratio:.2f} (goal: at most 1.1)")
     return [f"a restart takes {ratio:.2f} times as long as a bare script's"] if ratio > 1.1 else []
 
 
@@ -107,8 +107,8 @@ def _gone() -> Iterator[None]:
         return
 
 
-def _killed(process: psutil.Process, commits: Path, is_driver: Callable[[psutil.Process], bool]) -> float:
-    """Kill the driver, its JVM included, once it has committed three batches; the seconds to its next one."""
+def _kill(process: psutil.Process, commits: Path, is_driver: Callable[[psutil.Process], bool]) -> float:
+    """Kill the driver and its JVM after three committed batches; return the seconds to its next commit."""
     first = _last(commits)
     _until(lambda: _last(commits) >= first + 3)
     driver = next(each for each in process.children(recursive=True) if is_driver(each))

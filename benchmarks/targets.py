@@ -1,4 +1,4 @@
-"""Targets: Kafka exactly once beside Spark's own Kafka sink, and several targets beside the slowest of them alone."""
+"""Targets: exactly-once Kafka against Spark's Kafka sink, and several targets against the slowest of them alone."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ _SEVERAL = ("kafka exactly-once", "files", "delta")
 
 
 def main() -> list[str]:
-    """What was missed."""
+    """Measure and print; return missed goals."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         broker = KafkaBroker(Path(folder) / "kafka", jars.paths(["broker"]), free_port())
-        servers = broker.up(lambda _: None)
+        servers = broker.start(lambda _: None)
         try:
             return _compare(servers, Path(folder))
         finally:
-            broker.down()
+            broker.stop()
 
 
 def _compare(servers: str, folder: Path) -> list[str]:
@@ -85,23 +85,23 @@ def _compare(servers: str, folder: Path) -> list[str]:
     once = statistics.median(plain / own for plain, own in zip(seconds["kafka"], seconds[_SEVERAL[0]], strict=True))
     slowest = [max(seconds[name][number] for name in _SEVERAL) for number in range(ROUNDS)]
     cost = statistics.median(own / one for own, one in zip(seconds["all three"], slowest, strict=True))
-    print(f"  exactly-once against Spark's Kafka sink: {once:.2f} (0.6 is wanted)")
+    print(f"  exactly-once against Spark's Kafka sink: {once:.2f} (goal: 0.6)")
     least = statistics.median(
         max(own * cores / CORES, one) / one
         for own, cores, one in zip(seconds["all three"], busy["all three"], slowest, strict=True)
     )
-    print(f"  three targets against the slowest alone: {cost:.2f} times its time (1.1 at most is wanted)")
-    print(f"  with every core busy all the time, their work alone would take {least:.2f} times its time")
+    print(f"  three targets against the slowest alone: {cost:.2f} times its time (goal: at most 1.1)")
+    print(f"  with all cores always busy, their work would take {least:.2f} times its time")
     wanted = [
         (once >= 0.6, f"exactly-once is {once:.2f} of Spark's sink"),
-        # Where the slowest target keeps the machine busy by itself, three of them can not be had for the same time.
+        # If the slowest target alone keeps all cores busy, three targets must take longer.
         (cost <= 1.1 * least, f"targets cost {cost:.2f}, and the cores allow {least:.2f}"),
     ]
     return [text for good, text in wanted if not good]
 
 
 def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> tuple[float, float]:
-    """The time of the batches after the first few, and how many cores of the machine were busy meanwhile."""
+    """The time of the batches after the warm-up, and the number of busy cores."""
     place.mkdir()
     topic = f"out-{'-'.join(targets).replace(' ', '-')}-{number}"
     create_topics(servers, (topic,))
@@ -109,23 +109,23 @@ def _run(servers: str, place: Path, targets: tuple[str, ...], number: int) -> tu
     (place / "copy.yaml").write_text(text.format(servers=servers, part=RECORDS // _BATCHES, topic=topic))
     command = [sys.executable, "-m", "penstock", "run", str(place / "copy.yaml"), "--once"]
     batches: list[tuple[float, float, float]] = []
-    said = ""
+    output = ""
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
         for line in run.stderr or ():
-            said += line
+            output += line
             batch = re.search(r"rows/s, ([\d.]+) s", line)
             if batch:
                 batches.append((float(batch[1]), time.monotonic(), _work()))
     if run.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{said}")
+        sys.exit(f"{' '.join(command)} failed:\n{output}")
     shutil.rmtree(place)
-    # In the first batches code is compiled, most of all where there is most of it; a pipeline runs for months.
+    # Skip the warm-up, in which code is compiled: a pipeline runs for months.
     (_, begun, before), (_, ended, after) = batches[_WARM - 1], batches[-1]
     return sum(took for took, _, _ in batches[_WARM:]), (after - before) / (ended - begun)
 
 
 def _work() -> float:
-    """The seconds that the machine's cores have worked, the broker's among them."""
+    """The CPU seconds of the whole machine, including the broker's."""
     times = psutil.cpu_times()
     return times.user + times.system
 

@@ -1,4 +1,4 @@
-"""The trades job as a tutorial writes it: Spark's defaults, jars by spark.jars."""
+"""The trades job as in a tutorial: Spark's defaults, jars by spark.jars."""
 
 import sys
 

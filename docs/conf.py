@@ -1,4 +1,4 @@
-"""How the guide is built: `make docs`. Warnings are errors there, and the pages load nothing from outside."""
+"""Sphinx configuration of the guide: `make docs`. Warnings are errors, and the pages load nothing from other hosts."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""make demo: a real Kafka and a real Cassandra, made-up trades, a pipeline that is killed, and stores that agree.
+"""make demo: local Kafka and Cassandra, synthetic trades, a pipeline that is killed, and stores that agree.
 
-Everything that happens here is a command that you can type; each one is printed before it runs. `make demo KEEP=1`
-leaves everything up at the end, with trades flowing, until Ctrl-C.
+Each step is a command that you can run yourself; it is printed before it runs. `make demo KEEP=1` keeps everything
+running at the end, with trades flowing, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,68 +32,72 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """The demo, from services up to services down."""
-    began = time.monotonic()
+    """Run the demo."""
+    started_at = time.monotonic()
     work = Path(mkdtemp(prefix="penstock-demo-"))
     environment = {**os.environ, "PENSTOCK_DEV": str(work / "dev"), "PYTHONUNBUFFERED": "1"}
     for file in ("lambda.yaml", "totals.py"):
         shutil.copy(HERE / "lambda" / file, work)
     pipeline: subprocess.Popen[bytes] | None = None
     try:
-        title("1. A real Kafka broker and a real Cassandra on this machine")
+        title("1. Start a local Kafka broker and Cassandra")
         kafka, cassandra = run(["dev", "up", "kafka", "cassandra"], environment, capture=True).split()
-        say(f"kafka {kafka}, cassandra {cassandra}")
+        print_line(f"kafka {kafka}, cassandra {cassandra}")
         environment["CASSANDRA_HOSTS"] = cassandra
 
-        title(f"2. {TRADES:,} made-up trades flow into the topic 'trades', {RATE:,} a second; some late, some corrupt")
+        title(
+            f"2. {TRADES:,} synthetic trades flow into the topic 'trades', {RATE:,} per second; some late, some corrupt"
+        )
         feed = start([*FEED, "--count", str(TRADES), "--rate", str(RATE)], environment)
 
         title("3. One read: every trade into a Delta table, sums by broker into Cassandra; the page shows it live")
         pipeline = start(["run", str(work / "lambda.yaml"), "--page-port", PORT], environment)
-        wait_for(lambda: written(work) >= 2, "the first batches")
+        wait_for(lambda: count_commits(work) >= 2, "the first batches")
 
-        title("4. The driver is killed with SIGKILL, and its JVM with it; its supervisor is not impressed")
-        say(f"killed processes {', '.join(str(pid) for pid in kill_driver(pipeline))}; the trades keep coming")
+        title("4. Kill the driver and its JVM with SIGKILL; the supervisor restarts it")
+        print_line(f"killed processes {', '.join(str(pid) for pid in kill_driver(pipeline))}; the trades keep coming")
         feed.wait()
-        wait_for(lambda: served(cassandra) == fed(kafka).sums, "the totals to catch up with the trades")
-        wait_for(lambda: starts(work) >= 2, "the driver to be back")
+        wait_for(
+            lambda: cassandra_totals(cassandra) == topic_totals(kafka).sums, "the totals to catch up with the trades"
+        )
+        wait_for(lambda: count_starts(work) >= 2, "the driver to be back")
         run(["status", "lambda", "--storage", str(work / ".penstock")], environment)
 
         title("5. Nothing lost, nothing counted twice")
-        topic = fed(kafka)
-        say(f"{'':<24}{'bought':>14}{'sold':>14}")
+        topic = topic_totals(kafka)
+        print_line(f"{'':<24}{'bought':>14}{'sold':>14}")
         for where, (bought, sold) in {
             "in the topic": topic.sums,
-            "in Cassandra": served(cassandra),
-            "in the Delta table": kept(work, environment),
+            "in Cassandra": cassandra_totals(cassandra),
+            "in the Delta table": delta_totals(work, environment),
         }.items():
-            say(f"{where:<24}{bought:>14,}{sold:>14,}")
-        say(f"{topic.corrupt} corrupt records were left out, and counted")
+            print_line(f"{where:<24}{bought:>14,}{sold:>14,}")
+        print_line(f"{topic.corrupt} corrupt records were dropped and counted")
         if os.environ.get("KEEP"):
-            stay(environment)
+            keep_running(environment)
         pipeline.send_signal(signal.SIGINT)
         pipeline.wait()
     finally:
-        end(pipeline)
+        stop(pipeline)
         run(["dev", "down"], environment)
         shutil.rmtree(work, ignore_errors=True)
-    say(f"\nThat took {time.monotonic() - began:.0f} seconds. The file that did it: examples/lambda/lambda.yaml")
-    say("Next: .venv/bin/penstock init demo && cd demo && ../.venv/bin/penstock run    (README.md has the rest)")
+    print_line(f"\nThat took {time.monotonic() - started_at:.0f} seconds. The pipeline: examples/lambda/lambda.yaml")
+    print_line("Next: .venv/bin/penstock init demo && cd demo && ../.venv/bin/penstock run    (README.md has the rest)")
 
 
 def title(text: str) -> None:
-    """A heading."""
-    say(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
+    """Print a heading."""
+    print_line(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
 
 
-def say(text: str) -> None:
-    """A line for the viewer."""
+def print_line(text: str) -> None:
+    """Print a line."""
     print(text, flush=True)
 
 
 def run(arguments: list[str], environment: dict[str, str], *, capture: bool = False) -> str:
-    """One command to its end."""
-    say(f"$ penstock {' '.join(arguments)}")
+    """Run a command and wait for it."""
+    print_line(f"$ penstock {' '.join(arguments)}")
     done = subprocess.run([*PENSTOCK, *arguments], env=environment, check=True, text=True, stdout=subprocess.PIPE)
     if not capture:
         sys.stdout.write(done.stdout)
@@ -101,13 +105,13 @@ def run(arguments: list[str], environment: dict[str, str], *, capture: bool = Fa
 
 
 def start(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A command that goes on in the background, in a process group of its own."""
-    say(f"$ penstock {' '.join(arguments)} &")
+    """Start a command in the background, in its own process group."""
+    print_line(f"$ penstock {' '.join(arguments)} &")
     return subprocess.Popen([*PENSTOCK, *arguments], env=environment, start_new_session=True)
 
 
 def kill_driver(supervisor: subprocess.Popen[bytes]) -> list[int]:
-    """SIGKILL for the driver and its JVM, all at once."""
+    """Kill the driver and its JVM with SIGKILL."""
     victims = psutil.Process(supervisor.pid).children(recursive=True)
     for each in victims:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -115,16 +119,16 @@ def kill_driver(supervisor: subprocess.Popen[bytes]) -> list[int]:
     return [each.pid for each in victims]
 
 
-def end(process: subprocess.Popen[bytes] | None) -> None:
-    """Stop the pipeline if something else has ended the demo."""
+def stop(process: subprocess.Popen[bytes] | None) -> None:
+    """Stop the pipeline if it is still running."""
     if process is not None and process.poll() is None:
         process.send_signal(signal.SIGINT)
         process.wait()
 
 
-def stay(environment: dict[str, str]) -> None:
-    """Let trades flow until Ctrl-C."""
-    title("6. It stays up, with trades flowing: open the page above; Ctrl-C ends")
+def keep_running(environment: dict[str, str]) -> None:
+    """Keep feeding trades until Ctrl-C."""
+    title("6. Trades keep flowing: open the page above; press Ctrl-C to stop")
     feed = start([*FEED, "--for", "1h", "--rate", "100"], environment)
     with contextlib.suppress(KeyboardInterrupt):
         feed.wait()
@@ -132,29 +136,29 @@ def stay(environment: dict[str, str]) -> None:
     feed.wait()
 
 
-def wait_for(condition: object, what: str, most_seconds: float = 120) -> None:
-    """Until a condition holds; an error that says what was waited for otherwise."""
-    deadline = time.monotonic() + most_seconds
+def wait_for(condition: object, what: str, timeout_seconds: float = 120) -> None:
+    """Wait until a condition holds; exit with an error after the timeout."""
+    deadline = time.monotonic() + timeout_seconds
     pause = threading.Event()
     while not condition():  # type: ignore[operator]
         if time.monotonic() > deadline:
-            sys.exit(f"waited {most_seconds:.0f} s for {what} in vain")
+            sys.exit(f"timed out after {timeout_seconds:.0f} s waiting for {what}")
         pause.wait(0.5)
 
 
-def written(work: Path) -> int:
+def count_commits(work: Path) -> int:
     """How many batches the Delta table has."""
     return len(list((work / "lake" / "trades" / "_delta_log").glob("*.json"))) - 1
 
 
-def starts(work: Path) -> int:
-    """How often the queries were started, by the event log."""
+def count_starts(work: Path) -> int:
+    """How often the queries were started, from the event log."""
     logs = (work / ".penstock" / "lambda" / "events").glob("*.jsonl")
     return sum(log.read_text(encoding="utf-8").count('"what": "started"') for log in logs)
 
 
-def served(address: str) -> tuple[int, int]:
-    """Bought and sold over all brokers, as Cassandra has them."""
+def cassandra_totals(address: str) -> tuple[int, int]:
+    """Bought and sold over all brokers, in Cassandra."""
     from penstock import cql
 
     session = cql.connect(address)
@@ -165,25 +169,25 @@ def served(address: str) -> tuple[int, int]:
         session.cluster.shutdown()
 
 
-def kept(work: Path, environment: dict[str, str]) -> tuple[int, int]:
-    """Bought and sold over all brokers, as the lake has them."""
-    say("$ python totals.py all")
+def delta_totals(work: Path, environment: dict[str, str]) -> tuple[int, int]:
+    """Bought and sold over all brokers, in the Delta table."""
+    print_line("$ python totals.py all")
     command = [sys.executable, str(work / "totals.py"), "all"]
-    said = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
-    lines = [line.split() for line in said.splitlines()]
+    output = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
+    lines = [line.split() for line in output.splitlines()]
     return sum(int(each[2]) for each in lines), sum(int(each[4]) for each in lines)
 
 
 @dataclass(frozen=True)
-class Fed:
-    """What is in the topic."""
+class TopicTotals:
+    """The totals of the topic."""
 
     sums: tuple[int, int]
     corrupt: int
 
 
-def fed(servers: str) -> Fed:
-    """Bought and sold over all trades, added up without Spark."""
+def topic_totals(servers: str) -> TopicTotals:
+    """Bought and sold over all trades of the topic, computed without Spark."""
     sums: dict[str, int] = defaultdict(int)
     corrupt = 0
     for value in records(servers, "trades"):
@@ -193,11 +197,11 @@ def fed(servers: str) -> Fed:
             corrupt += 1
         else:
             sums[trade["Type"]] += trade["Amount"]
-    return Fed((sums["BUY"], sums["SELL"]), corrupt)
+    return TopicTotals((sums["BUY"], sums["SELL"]), corrupt)
 
 
 def records(servers: str, topic: str) -> list[bytes]:
-    """Everything in a topic, in the order of each partition."""
+    """All records of a topic, in the order of each partition."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "demo", "enable.auto.commit": False, "log_level": 0})
     try:
         known = consumer.list_topics(topic, timeout=10).topics[topic].partitions

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import textwrap
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,8 +14,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.engine import Queries
     from penstock.model import Pipeline
     from penstock.watch.snapshot import Snapshot
 
@@ -130,29 +129,25 @@ class Project:
 
     def watch(self, pipeline: Pipeline, *, once: bool = False) -> Run:
         """Run the pipeline until its queries end by themselves."""
-        with self.started(pipeline, once=once) as (queries, run, ended):
-            from penstock.engine import wait
-
-            wait(pipeline, queries, ended)
+        with self.started(pipeline, once=once) as (queries, run):
+            queries.wait()
         return run
 
     @contextmanager
-    def started(
-        self, pipeline: Pipeline, *, once: bool = False
-    ) -> Iterator[tuple[list[StreamingQuery], Run, threading.Event]]:
-        """The running queries, what they report, and the event of their end; stopped at the end."""
-        from penstock.engine.run import listen, start, stop
+    def started(self, pipeline: Pipeline, *, once: bool = False, **more: Any) -> Iterator[tuple[Queries, Run]]:
+        """The running queries and what they report; stopped at the end."""
+        from penstock.engine import start
+        from penstock.spark.internals import wait_for_listeners
 
-        run, ended = Run(), threading.Event()
-        listener = listen(self.spark, run.progress.append, ended)
-        queries: list[StreamingQuery] = []
+        run = Run()
+        queries = start(pipeline, self.spark, once=once, on_progress=run.progress.append, **more)
         try:
-            queries = start(pipeline, self.spark, once=once)
-            yield queries, run, ended
+            yield queries, run
         finally:
-            stop(queries)
-            self.spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
-            self.spark.streams.removeListener(listener)
+            for query in queries:
+                query.stop()
+            wait_for_listeners(self.spark, 60)
+            queries.stop()
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """The rows of a memory sink, sorted."""

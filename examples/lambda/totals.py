@@ -1,11 +1,11 @@
 """Totals by broker, from both layers: python totals.py nightly | now | all
 
-    nightly   sum up the lake and keep the result, with the places in the topic that it reaches to
-    now       that result, plus the sums in Cassandra of batches behind those places
-    all       the lake alone, as it is at this moment: slow, and what `now` must agree with
+    nightly   aggregate the lake and store the result, with the last offset of each partition in it
+    now       that result, plus the sums in Cassandra of the batches after those offsets
+    all       the lake alone, at this moment: slow, and `now` must agree with it
 
-Both layers are written by one sink, batch by batch. A batch is behind the kept places or it is not, so nothing is
-counted twice, whatever time its trades are of.
+Both layers are written by one sink, batch by batch. A batch is either before or after the stored offsets, so nothing is
+counted twice, whatever the time of its trades.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def main(command: str) -> None:
         VIEW.write_text(json.dumps({"totals": totals, "places": places}))
     elif command == "now":
         view = json.loads(VIEW.read_text()) if VIEW.exists() else {"totals": {}, "places": {}}
-        totals = summed([*_rows(view["totals"]), *recent(view["places"])])
+        totals = aggregate([*_rows(view["totals"]), *recent(view["places"])])
     elif command == "all":
         totals, _ = lake()
     else:
-        sys.exit(f"{command!r} is none of nightly, now and all")
+        sys.exit(f"{command!r} is not a command; use nightly, now or all")
     for broker, (bought, sold) in sorted(totals.items()):
         print(f"{broker} bought {bought} sold {sold}")
 
 
 def lake() -> tuple[Totals, dict[str, int]]:
-    """The totals of everything in the lake, and how far into each partition of the topic it reaches."""
+    """The totals of everything in the lake, and the last offset of each partition in it."""
     from penstock import jars
     from penstock.connectors import SINKS
     from penstock.engine import session
@@ -51,7 +51,7 @@ def lake() -> tuple[Totals, dict[str, int]]:
     try:
         trades = spark.read.format("delta").load(str(LAKE))
         sums = "sum(if(Type = 'BUY', Amount, 0)) AS bought", "sum(if(Type = 'SELL', Amount, 0)) AS sold"
-        # One look at the table for both: it may grow meanwhile.
+        # Both from one snapshot, because the table may grow meanwhile.
         found = trades.groupBy("BrokerCode", "part").agg(*_expressions(*sums, "max(place) AS place"))
         rows = found.collect()
     finally:
@@ -59,25 +59,25 @@ def lake() -> tuple[Totals, dict[str, int]]:
     places: dict[str, int] = {}
     for row in rows:
         places[str(row.part)] = max(row.place, places.get(str(row.part), -1))
-    return summed((row.BrokerCode, row.bought, row.sold) for row in rows), places
+    return aggregate((row.BrokerCode, row.bought, row.sold) for row in rows), places
 
 
 def recent(places: dict[str, int]) -> Iterable[tuple[str, int, int]]:
-    """The sums of the batches behind the places, from Cassandra."""
+    """The sums of the batches after these offsets, from Cassandra."""
     from cassandra.cluster import Cluster
 
     host, _, port = os.environ.get("CASSANDRA_HOSTS", "127.0.0.1:9042").partition(":")
     cluster = Cluster([host], port=int(port or 9042))
     try:
-        asked = "SELECT broker, part, first_place, bought, sold FROM market.recent_totals"
-        for row in cluster.connect().execute(asked):
+        query = "SELECT broker, part, first_place, bought, sold FROM market.recent_totals"
+        for row in cluster.connect().execute(query):
             if row.first_place > places.get(str(row.part), -1):
                 yield row.broker, row.bought, row.sold
     finally:
         cluster.shutdown()
 
 
-def summed(rows: Iterable[tuple[str, int, int]]) -> Totals:
+def aggregate(rows: Iterable[tuple[str, int, int]]) -> Totals:
     """The totals of each broker."""
     totals: Totals = {}
     for broker, bought, sold in rows:

@@ -1,4 +1,4 @@
-"""Makes the table of users with a few of them: python users.py [host:port]"""
+"""Creates the table of users with four rows: python users.py [host:port]"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ USERS = {"100001": "Prashant", "100009": "Alisha", "100087": "Abdul", "100109": 
 
 
 def main() -> None:
-    """Keyspace, table and users; running it again changes nothing."""
+    """Create the keyspace, table and users; running it again changes nothing."""
     session = cql.connect(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9042")
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     session.execute(f"CREATE KEYSPACE IF NOT EXISTS site WITH replication = {replication}")

@@ -1,4 +1,4 @@
-"""Scores weblogs with the model that train.py has stored."""
+"""Scores weblogs with the model that train.py stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains the recommender offline, on past purchases, and stores it beside this file: python train.py"""
+"""Trains the recommender offline, on past purchases, and stores it next to this file: python train.py"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAST = [
 
 
 def main() -> None:
-    """Train and store."""
+    """Train the model and store it."""
     model = DecisionTreeClassifier(max_depth=3, random_state=7)
     model.fit([list(features) for features, _ in PAST], [product for _, product in PAST])
     joblib.dump(model, MODEL)

@@ -1,21 +1,21 @@
-"""Penstock: production streaming pipelines on Apache Spark, from one file."""
+"""Penstock: production streaming pipelines on Apache Spark, from one file.
+
+Every connector of the registry is a function here: `penstock.kafka(servers=..., topics=...)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.options import Secret
-from penstock.pipeline import Pipeline, cassandra, console, delta, eventhubs, files, jdbc, kafka, memory, rate, socket
+from penstock.pipeline import Pipeline, connector_function
 
-__all__ = [
-    "PenstockError",
-    "Pipeline",
-    "Secret",
-    "cassandra",
-    "console",
-    "delta",
-    "eventhubs",
-    "files",
-    "jdbc",
-    "kafka",
-    "memory",
-    "rate",
-    "socket",
-]
+__all__ = ["PenstockError", "Pipeline", "Secret"]
+
+
+def __getattr__(name: str) -> Any:
+    function = connector_function(name)
+    if function is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return function

@@ -1,21 +1,258 @@
-"""The event log: one JSON object a line, the one record of what happened."""
+"""The events of a pipeline: the catalogue of their kinds, and the event log, one JSON object per line."""
 
 from __future__ import annotations
 
 import json
 import os
+import string
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
-from penstock.redaction import redact, redacted
+from penstock.options import parse_time
+from penstock.redaction import redact, redact_values
+from penstock.text import printable
+
+Event = dict[str, Any]
+Emit = Callable[..., None]
+"""Takes an event's name and its facts: `emit("missed", sink="a", target="b", rows=3)`."""
+
+
+def ignore_event(_what: str, **_facts: Any) -> None:
+    """For tests and notebooks, which keep no event log."""
+
+
+"""`at` (ISO time), `what` (a name of the catalogue) and the facts of that kind."""
+
+Level = Literal["info", "warning", "error"]
+State = Literal["new", "starting", "running", "draining", "restarting", "stalled", "stopped", "failed", "gone"]
+
+
+@dataclass(frozen=True)
+class EventKind:
+    """One kind of event, and everything that the views need to know about it."""
+
+    name: str
+    fields: tuple[str, ...]
+    """The facts that it carries."""
+    sentence: str
+    """Its wording, a format string over its fields; the same in the terminal, the history, the page and webhooks."""
+    level: Level = "info"
+    """`error` if its `reason` is why the pipeline or a query failed."""
+    state: State | None = None
+    """The state that the pipeline is in after it; None if it does not change the state."""
+    webhook: bool = False
+    """Whether a webhook without `events` sends it."""
+    printed: bool = False
+    """Whether `penstock run` prints it."""
+
+
+CATALOGUE: dict[str, EventKind] = {
+    kind.name: kind
+    for kind in (
+        EventKind(
+            "batch",
+            ("progress", "oldest_window_ends", "static_age_seconds"),
+            "{progress[name]}: batch {progress[batchId]}, {progress[numInputRows]:,} rows",
+        ),
+        EventKind(
+            "lease_taken",
+            ("token", "pid", "host"),
+            "lease acquired with token {token} by pid {pid} on {host}",
+            state="starting",
+        ),
+        EventKind("lease_released", ("token",), "lease released", state="stopped"),
+        EventKind("lease_lost", ("reason",), "lease lost: {reason}", level="error", webhook=True, printed=True),
+        EventKind(
+            "lease_beat_failed",
+            ("reason",),
+            "the lease file cannot be written: {reason}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind("driver_started", ("pid", "attempt"), "driver started, pid {pid}", state="starting"),
+        EventKind(
+            "driver_ended", ("pid", "code", "well", "reason"), "driver ended: {reason}", level="error", state="failed"
+        ),
+        EventKind("started", ("sinks", "attempt"), "queries started: {sinks}", state="running"),
+        EventKind("stopped", (), "queries stopped", state="stopped"),
+        EventKind(
+            "draining",
+            ("why", "most_seconds"),
+            "draining ({why}): finishing and committing the running batches; a second signal stops at once",
+            state="draining",
+            printed=True,
+        ),
+        EventKind("drained", (), "drained: every running batch was committed"),
+        EventKind(
+            "abandoned",
+            ("sinks",),
+            "the running batch of {sinks} did not end in time and was abandoned; a restart repeats it",
+            level="warning",
+        ),
+        EventKind("stopping_now", ("why",), "stopping at once ({why})", level="warning", printed=True),
+        EventKind(
+            "restarting",
+            ("reason", "wait_seconds", "restart"),
+            "restart {restart} in {wait_seconds} s: {reason}",
+            level="error",
+            state="restarting",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
+            "query_restarting",
+            ("sink", "reason"),
+            "the query {sink!r} is restarted alone: {reason}",
+            level="error",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
+            "gave_up",
+            ("restarts", "reason"),
+            "gave up after {restarts} restarts: {reason}",
+            level="error",
+            state="failed",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind("failed", ("reason",), "failed: {reason}", level="error", state="failed", webhook=True),
+        EventKind("refreshed", ("source",), "the static table {source!r} was reloaded", printed=True),
+        EventKind(
+            "stale",
+            ("source", "reason"),
+            "the static table {source!r} could not be reloaded and keeps its old rows: {reason}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind(
+            "missed",
+            ("sink", "target", "batch", "rows", "reason"),
+            "{rows:,} rows of batch {batch} of {sink!r} are missing in the optional target {target!r}: {reason}",
+            level="warning",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
+            "state_limit",
+            ("sink", "rows", "bytes", "limit"),
+            "the state of {sink!r} has {rows:,} rows and {bytes:,} bytes, more than the limit of {limit:,}; "
+            "shorten the watermark's delay or the windows, expire keys sooner, or raise 'state_limit'",
+            level="warning",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
+            "stalled",
+            ("sink", "seconds", "reason"),
+            "the query {sink!r} is stalled: no batch has ended for {seconds:.0f} s: {reason}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind("resumed", ("sink",), "the query {sink!r} has resumed", printed=True),
+        EventKind(
+            "reports_missing",
+            ("seconds",),
+            "Spark has not reported every batch after {seconds:.0f} s; the next start adds the missing ones "
+            "to the journal",
+            level="warning",
+            printed=True,
+        ),
+        EventKind(
+            "not_counted",
+            ("sink", "reason"),
+            "the query {sink!r} runs, but its late rows cannot be counted: {reason}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind(
+            "gap",
+            ("sink", "source", "topic", "partition", "start", "end", "count", "why"),
+            "a gap of {count:,} records in {topic} partition {partition}, offsets {start} to {end}: {why}",
+            level="warning",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
+            "clock_set_back",
+            ("seconds", "sinks"),
+            "the clock was set back by {seconds:,} s; queries with an interval trigger were restarted: {sinks}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind("checkpoint", ("sink", "says"), "checkpoint of {sink!r}: {says}", level="warning", printed=True),
+        EventKind(
+            "internals_missing",
+            ("what_for", "names"),
+            "this version of Spark lacks internals that {what_for} needs: {names}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind(
+            "listener_failed", ("listener", "reason"), "the listener {listener} failed: {reason}", level="warning"
+        ),
+        EventKind(
+            "group_failed",
+            ("source", "reason"),
+            "the offsets of source {source!r} could not be committed to its consumer group: {reason}",
+            level="warning",
+        ),
+    )
+}
+
+_ENDED_WELL = replace(CATALOGUE["driver_ended"], level="info", state=None)
+
+
+def kind_of(event: Mapping[str, Any]) -> EventKind:
+    """The kind of an event; for a name that is not in the catalogue, one without a sentence."""
+    what = str(event.get("what"))
+    if what == "driver_ended" and event.get("well", True):
+        return _ENDED_WELL
+    return CATALOGUE.get(what) or EventKind(what, (), "")
+
+
+def describe(event: Mapping[str, Any]) -> str:
+    """One event as a sentence in one line, without its time; never raises, also for unknown or damaged events."""
+    sentence = kind_of(event).sentence
+    if not sentence:
+        facts = (f"{key}={_truncate(value)}" for key, value in event.items() if key not in ("at", "what"))
+        return printable(" ".join([str(event.get("what")), *facts]))
+    # A reason may be empty.
+    return printable(_formatter.vformat(sentence, (), event).removesuffix(": "))
+
+
+class _TolerantFormatter(string.Formatter):
+    """`str.format` that shows `?` for a missing field, and a value that does not fit its format as it is."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        try:
+            return super().get_field(field_name, args, kwargs)
+        except (LookupError, TypeError, AttributeError):
+            return "?", field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, list | tuple):
+            return ", ".join(map(str, value))
+        try:
+            return format(value, format_spec)
+        except (ValueError, TypeError, OverflowError):
+            return str(value)
+
+
+_formatter = _TolerantFormatter()
+
+
+def _truncate(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 class EventLog:
-    """Appends facts to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
+    """Appends events to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -23,20 +260,20 @@ class EventLog:
         self._day = ""
         self._file: BinaryIO | None = None
 
-    def record(self, what: str, **facts: Any) -> None:
-        """Write one fact down; it is on its way to the disk when this returns."""
+    def append(self, what: str, **facts: Any) -> None:
+        """Append one event; it has been handed to the operating system when this returns."""
         now = datetime.now(timezone.utc)
         text = json.dumps(
-            {"at": now.isoformat(timespec="milliseconds"), "what": what, **redacted(facts)}, default=_shown
+            {"at": now.isoformat(timespec="milliseconds"), "what": what, **redact_values(facts)}, default=_to_text
         )
         with self._lock:
             file = self._today(now.date().isoformat())
-            # In one write: the supervisor and the driver append to the same file.
+            # A single write, because the supervisor and the driver append to the same file.
             file.write(text.encode() + b"\n")
             file.flush()
 
     def close(self) -> None:
-        """Close the file of the day."""
+        """Close the current file."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -55,60 +292,53 @@ class EventLog:
             return Path(self.folder, f"{day}.jsonl").open("ab", buffering=0)
         import fsspec
 
-        # Object stores cannot append: every run has a file of its own there.
+        # Object stores cannot append, so each run writes a separate file.
         started = f"{datetime.now(timezone.utc):%H%M%S%f}-{os.getpid()}"
         opened: BinaryIO = fsspec.open(f"{self.folder}/{day}-{started}.jsonl", "wb").open()
         return opened
 
 
-def _shown(value: object) -> str:
+def _to_text(value: object) -> str:
     return redact(str(value))
 
 
-Event = dict[str, Any]
-
-_MOST_BYTES = 16_000_000
+_MAX_READ_BYTES = 16_000_000
 _DAY = len("2024-01-01")
 
 
-def events_folder(storage: str, name: str) -> str:
-    """Where the events of a pipeline are, inside a storage."""
-    return f"{storage.rstrip('/')}/{name}/events"
-
-
 def first_day(history_seconds: float, now: datetime) -> str:
-    """The oldest day that a history of this length reaches into."""
+    """The oldest day within a history of this length, like 2024-01-31."""
     return (now - timedelta(seconds=history_seconds)).date().isoformat()
 
 
 @dataclass
 class EventTail:
-    """One pipeline's events, each handed out once, in the order in which they were written.
+    """Reads one pipeline's event log as it grows, each event once, in the order written.
 
-    A line that is still being written is left for the next time; one that is no event is counted, not raised: a crash
-    in the middle of a line must not hide what came after it.
+    A line that is still being written is left for the next call. A line that is not an event is counted instead of
+    raised: a crash in the middle of a line must not hide what came after it.
     """
 
     folder: str
     since: str = ""
-    """The first day that is read, like 2024-01-31; empty for all of them."""
+    """The first day to read, like 2024-01-31; empty for all."""
     broken: int = 0
     _read: dict[str, int] = field(default_factory=dict)
 
-    def new(self) -> Iterator[Event]:
-        """What was written since the last time."""
+    def read_new(self) -> Iterator[Event]:
+        """The events written since the last call."""
         for file, size in self._files():
             begin = self._read.get(file, 0)
             while begin < size:
-                taken, complete = self._lines(file, begin)
+                events, complete = self._read_events(file, begin)
                 if not complete:
                     break
                 begin += complete
                 self._read[file] = begin
-                yield from taken
+                yield from events
 
     def skip_to_end(self) -> None:
-        """Leave out what there is; `new` gives only what comes later."""
+        """Skip what is there; `read_new` gives only what is written later."""
         self._read = dict(self._files())
 
     def _files(self) -> list[tuple[str, int]]:
@@ -117,28 +347,28 @@ class EventTail:
         system, path = fsspec.url_to_fs(self.folder)
         system.invalidate_cache()
         try:
-            found = system.ls(path, detail=True)
+            entries = system.ls(path, detail=True)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        files = [(str(each["name"]), int(each["size"] or 0)) for each in found if each["name"].endswith(".jsonl")]
-        return sorted(each for each in files if _name(each[0])[:_DAY] >= self.since)
+        files = [(str(entry["name"]), int(entry["size"] or 0)) for entry in entries if entry["name"].endswith(".jsonl")]
+        return sorted((file, size) for file, size in files if _name(file)[:_DAY] >= self.since)
 
-    def _lines(self, file: str, begin: int) -> tuple[list[Event], int]:
+    def _read_events(self, file: str, begin: int) -> tuple[list[Event], int]:
         import fsspec
 
         system, _ = fsspec.url_to_fs(self.folder)
         with system.open(file, "rb") as opened:
             opened.seek(begin)
-            data = opened.read(_MOST_BYTES)
+            data = opened.read(_MAX_READ_BYTES)
         end = data.rfind(b"\n") + 1
-        if not end and len(data) == _MOST_BYTES:
-            # No event is that long: whatever it is, it is passed over.
+        if not end and len(data) == _MAX_READ_BYTES:
+            # Too long for an event: skip it.
             self.broken += 1
             return [], len(data)
-        found = [self._event(line) for line in data[:end].splitlines() if line.strip()]
-        return [event for event in found if event is not None], end
+        parsed = [self._parse(line) for line in data[:end].splitlines() if line.strip()]
+        return [event for event in parsed if event is not None], end
 
-    def _event(self, line: bytes) -> Event | None:
+    def _parse(self, line: bytes) -> Event | None:
         try:
             event = json.loads(line)
         except ValueError:
@@ -150,29 +380,26 @@ class EventTail:
 
 
 def delete_before(folder: str, day: str) -> list[str]:
-    """Delete the files of days before this one; which they were."""
+    """Delete the files of the days before this one; returns their paths."""
     import fsspec
 
     system, path = fsspec.url_to_fs(folder)
     try:
-        found = [str(each) for each in system.ls(path, detail=False)]
+        files = [str(file) for file in system.ls(path, detail=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    old = [each for each in found if each.endswith(".jsonl") and _is_day(_name(each)) and _name(each)[:_DAY] < day]
+    old = [file for file in files if file.endswith(".jsonl") and _is_day(_name(file)) and _name(file)[:_DAY] < day]
     for file in old:
         system.rm_file(file)
     return old
 
 
-def parse_time(text: object) -> float:
-    """A time as the log or Spark writes it, in seconds since 1970; 0 for none."""
-    if not text:
-        return 0.0
+def epoch_seconds(text: object) -> float:
+    """A time as the event log or Spark writes it, in seconds since 1970; 0 if it is none."""
     try:
-        parsed = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
+        return parse_time(str(text)).timestamp() if text else 0.0
+    except (ValueError, OverflowError):
         return 0.0
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def _name(path: str) -> str:
@@ -180,4 +407,4 @@ def _name(path: str) -> str:
 
 
 def _is_day(name: str) -> bool:
-    return parse_time(name[:_DAY]) > 0
+    return epoch_seconds(name[:_DAY]) > 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from penstock.options import SinkOptions, SourceOptions, StepOptions
+from penstock.connector import SinkOptions, SourceOptions, StepOptions
+from penstock.options import Options, Secret
 from penstock.redaction import redact
 
 Severity = Literal["error", "warning"]
@@ -53,6 +56,11 @@ class Finding:
         return f"{self.at}: {mark}{self.says}" + (f"; {self.fix}" if self.fix else "")
 
 
+def errors(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings of severity error."""
+    return [finding for finding in findings if finding.severity == "error"]
+
+
 @dataclass(frozen=True)
 class Decode:
     """How bytes or text become columns."""
@@ -71,6 +79,9 @@ class Watermark:
     delay: str
 
 
+_ENDING = ("once", "available-now")
+
+
 @dataclass(frozen=True)
 class Trigger:
     """When a query runs its next batch."""
@@ -79,12 +90,48 @@ class Trigger:
     interval: str = ""
 
     def __str__(self) -> str:
-        return self.interval if self.kind == "interval" else f"{self.kind} {self.interval}".strip()
+        return self.interval if self.is_interval else f"{self.kind} {self.interval}".strip()
 
     @property
     def ends(self) -> bool:
         """Whether a query with this trigger ends by itself."""
-        return self.kind in ("once", "available-now")
+        return self._is(*_ENDING)
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether batches begin at fixed distances."""
+        return self._is("interval")
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the continuous engine runs it."""
+        return self._is("continuous")
+
+    @property
+    def is_real_time(self) -> bool:
+        """Whether it runs in real-time mode."""
+        return self._is("real-time")
+
+    @property
+    def has_micro_batches(self) -> bool:
+        """Whether Spark's ordinary engine runs it, which knows `observe` and `foreachBatch`."""
+        return not self.is_continuous and not self.is_real_time
+
+    def _is(self, *kinds: str) -> bool:
+        return self.kind in kinds
+
+    @property
+    def spark_arguments(self) -> dict[str, Any]:
+        """The arguments of Spark's `trigger`; empty for the default."""
+        arguments: dict[str, dict[str, Any]] = {
+            "default": {},
+            "interval": {"processingTime": self.interval},
+            "once": {"once": True},
+            "available-now": {"availableNow": True},
+            "continuous": {"continuous": self.interval},
+            "real-time": {"realTime": self.interval},
+        }
+        return arguments[self.kind]
 
 
 @dataclass(frozen=True)
@@ -288,3 +335,24 @@ class Pipeline:
                 seen[current] = None
                 waiting += node.reads if isinstance(node, Step) else ()
         return tuple(seen)
+
+
+def fingerprint(pipeline: Pipeline) -> str:
+    """A digest of what a pipeline is: the same for files that differ in comments, places and values of secrets."""
+    text = json.dumps(_normalize(pipeline), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _normalize(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return "***"
+    if isinstance(value, Options):
+        return {"kind": type(value).__name__, **{name: _normalize(each) for name, each in value}}
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {each.name: getattr(value, each.name) for each in fields(value)}
+        return {name: _normalize(each) for name, each in named.items() if name not in ("at", "text_at", "places")}
+    if isinstance(value, Mapping):
+        return {str(key): _normalize(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | frozenset | set):
+        return [_normalize(each) for each in value]
+    return f"{value.__module__}:{value.__qualname__}" if callable(value) else value

@@ -1,4 +1,4 @@
-"""Live streams in a notebook: a table or a chart under the cell, which ends with the cell.
+"""Live streams in a notebook: a table or a chart under the cell, until the cell ends.
 
 from penstock.notebook import display
 display(stream)                        a streaming DataFrame, until the cell is interrupted
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.errors import CallError
 from penstock.pipeline import Pipeline
-from penstock.preview import query as _engine
+from penstock.preview import query as previews
 from penstock.preview.query import Limits, Preview, RowBatch
 from penstock.preview.values import plain_value
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Chart = Literal["table", "bar", "line"]
-_SHOWN = 50
-_BARS = 60
-_WIDE, _HIGH, _BLUE = 640, 220, "#1769aa"
+_MAX_ROWS_SHOWN = 50
+_MAX_BARS = 60
+_WIDTH, _HEIGHT, _BLUE = 640, 220, "#1769aa"
 
 
 def display(
@@ -39,33 +39,32 @@ def display(
     rows: int = 100_000,
     seconds: float = 3600.0,
     updates: int = 0,
-) -> Seen:
+) -> Displayed:
     """Show a stream, or a source or step of a pipeline, under this cell as rows arrive.
 
-    It ends when the cell is interrupted, or after so many rows, seconds or updates; its query ends with it. What was
-    seen last is returned. `y` is a column, or left out for the count of rows.
+    It ends when the cell is interrupted, or after so many rows, seconds or updates; its query ends with it. Returns
+    the rows shown last. Without `y` a chart shows the count of rows.
     """
     limits = Limits(rows=rows, seconds=seconds, per_second=1000, updates=updates)
     view = View(chart, x, y)
     handle = _handle()
-    looking = _looking(what, step, limits)
     try:
-        with looking as looked:
-            view.begin(looked)
+        with _open_preview(what, step, limits) as preview:
+            view.begin(preview)
             _update(handle, view)
-            for shown in looked.rows:
-                view.take(shown)
+            for batch in preview.rows:
+                view.add(batch)
                 _update(handle, view)
-            view.ended = looked.why()
+            view.ended = preview.why()
     except KeyboardInterrupt:
         view.ended = "stopped"
     _update(handle, view)
-    return view.seen
+    return view.displayed
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a display has shown when it ended."""
+class Displayed:
+    """The rows that a display showed last, and why it ended."""
 
     columns: list[str]
     rows: list[list[Any]]
@@ -74,7 +73,7 @@ class Seen:
 
 @dataclass
 class View:
-    """Rows that have arrived, and how they look as HTML; every value is escaped."""
+    """The rows received so far, as HTML; every value is escaped."""
 
     chart: Chart = "table"
     x: str | None = None
@@ -86,47 +85,47 @@ class View:
     mode: str = ""
     arrived: int = 0
 
-    def begin(self, looked: Preview) -> None:
-        """The columns are known."""
-        self.mode = looked.mode
-        self.columns = [name for name, _ in looked.columns]
+    def begin(self, preview: Preview) -> None:
+        """Take over the columns of a preview; CallError if `x` or `y` is not one of them."""
+        self.mode = preview.mode
+        self.columns = [name for name, _ in preview.columns]
         for name in (self.x, self.y):
             if name is not None and name not in self.columns:
-                raise CallError(f"there is no column {name!r} to draw; the stream has {', '.join(self.columns)}")
-        times = [name for name, kind in looked.columns if kind.startswith(("timestamp", "date"))]
+                raise CallError(f"unknown column {name!r}; the stream has {', '.join(self.columns)}")
+        times = [name for name, kind in preview.columns if kind.startswith(("timestamp", "date"))]
         self.x = self.x or next(iter(times), self.columns[0])
 
-    def take(self, shown: RowBatch) -> None:
-        """Rows that arrived, or the whole result anew."""
-        self.arrived = len(shown.rows) if shown.replaces else self.arrived + len(shown.rows)
-        self.replaces = shown.replaces
-        self.rows = shown.rows if shown.replaces else [*self.rows, *shown.rows][-10_000:]
+    def add(self, batch: RowBatch) -> None:
+        """Add new rows, or replace the result with a newer one."""
+        self.arrived = len(batch.rows) if batch.replaces else self.arrived + len(batch.rows)
+        self.replaces = batch.replaces
+        self.rows = batch.rows if batch.replaces else [*self.rows, *batch.rows][-10_000:]
 
     @property
-    def seen(self) -> Seen:
-        """What there is now."""
-        return Seen(self.columns, self.rows, self.ended)
+    def displayed(self) -> Displayed:
+        """The rows and the state now."""
+        return Displayed(self.columns, self.rows, self.ended)
 
     def html(self) -> str:
-        """The table or the chart, and a line about where it stands."""
-        stands = f"ended: {self.ended}" if self.ended else "live; interrupt the cell to end"
-        drawn = _table(self) if self.chart == "table" else _drawn(self)
+        """The table or the chart, with a status line."""
+        status = f"ended: {self.ended}" if self.ended else "live; interrupt the cell to end"
+        content = _table(self) if self.chart == "table" else _draw_chart(self)
         what = "rows in the result" if self.replaces else "rows have arrived"
-        return f"<div class='penstock'>{drawn}<p>{self.arrived:,} {what}; {html.escape(stands)}</p></div>"
+        return f"<div class='penstock'>{content}<p>{self.arrived:,} {what}; {html.escape(status)}</p></div>"
 
     def values(self) -> dict[str, float]:
-        """What is drawn for each category: the count of its rows or the sum of a column.
+        """The value of each category: the count of its rows or the sum of a column.
 
-        In mode update a row is sent again whenever it changes, so its latest value counts.
+        In mode update a row is sent again whenever it changes, so only its latest value counts.
         """
         across = self.columns.index(self.x or self.columns[0])
         up = self.columns.index(self.y) if self.y else None
-        found: dict[str, float] = {}
+        by_category: dict[str, float] = {}
         for row in self.rows:
             name = _text(row[across])
-            before = 0 if up is not None and self.mode == "update" else found.get(name, 0)
-            found[name] = before + (1 if up is None else _number(row[up]))
-        return dict(sorted(found.items())[-_BARS:])
+            before = 0 if up is not None and self.mode == "update" else by_category.get(name, 0)
+            by_category[name] = before + (1 if up is None else _number(row[up]))
+        return dict(sorted(by_category.items())[-_MAX_BARS:])
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -134,41 +133,41 @@ def load_ipython_extension(shell: Any) -> None:
     shell.register_magic_function(_sql_magic(shell), "cell", "sql")
 
 
-def _sql_magic(shell: Any) -> Callable[[str, str], Seen | None]:
-    def sql(line: str, cell: str) -> Seen | None:
+def _sql_magic(shell: Any) -> Callable[[str, str], Displayed | None]:
+    def sql(line: str, cell: str) -> Displayed | None:
         """%%sql [table|bar|line] [x=COLUMN] [y=COLUMN] [rows=N] [seconds=N] [updates=N]"""
-        told = _told(line)
+        options = _parse_line(line)
         rows = _session(shell).sql(cell.strip().rstrip(";"))
         if not rows.isStreaming:
             return display_table(rows)
-        return display(rows, **told)
+        return display(rows, **options)
 
     return sql
 
 
-def display_table(rows: DataFrame) -> Seen:
-    """Rows that are no stream, once."""
-    found = [[plain_value(value) for value in row] for row in rows.limit(1000).collect()]
-    view = View(columns=rows.columns, rows=found, replaces=True, ended="it is no stream", arrived=len(found))
+def display_table(rows: DataFrame) -> Displayed:
+    """Show the rows of a batch DataFrame once."""
+    values = [[plain_value(value) for value in row] for row in rows.limit(1000).collect()]
+    view = View(columns=rows.columns, rows=values, replaces=True, ended="not a stream", arrived=len(values))
     _update(_handle(), view)
-    return view.seen
+    return view.displayed
 
 
-def _told(line: str) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _parse_line(line: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
     for word in line.split():
         key, equals, value = word.partition("=")
         if not equals and key in ("table", "bar", "line"):
-            told["chart"] = key
+            options["chart"] = key
         elif equals and key in ("x", "y"):
-            told[key] = value
+            options[key] = value
         elif equals and key in ("rows", "seconds", "updates") and value.isdigit():
-            told[key] = int(value)
+            options[key] = int(value)
         else:
             raise CallError(
                 f"%%sql does not know {word!r}; write table, bar or line, x=, y=, rows=, seconds= or updates="
             )
-    return told
+    return options
 
 
 def _session(shell: Any) -> SparkSession:
@@ -176,26 +175,26 @@ def _session(shell: Any) -> SparkSession:
 
     spark = shell.user_ns.get("spark") or SparkSession.getActiveSession()
     if spark is None:
-        raise CallError("there is no Spark session; make one and call it 'spark'")
+        raise CallError("no Spark session; create one and call it 'spark'")
     return spark
 
 
-def _looking(what: DataFrame | Pipeline, step: str | None, limits: Limits) -> AbstractContextManager[Preview]:
+def _open_preview(what: DataFrame | Pipeline, step: str | None, limits: Limits) -> AbstractContextManager[Preview]:
     if not isinstance(what, Pipeline):
         if step is not None:
             raise CallError("a step belongs to a pipeline; give the pipeline first, or the stream alone")
-        return _engine.preview_rows(what, limits)
+        return previews.preview_rows(what, limits)
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
     if spark is None:
-        raise CallError("there is no Spark session; make one first: SparkSession.builder.getOrCreate()")
+        raise CallError("no active Spark session; create one first: SparkSession.builder.getOrCreate()")
     from penstock.engine import prepare
 
     frozen = what.freeze()
-    name = _engine.stream_named(frozen, step)
-    needed = prepare(_engine.subgraph(frozen, name, "earliest", limits), lambda _: None)
-    return _engine.preview(needed, spark, name, limits)
+    name = previews.stream_named(frozen, step)
+    needed = prepare(previews.subgraph(frozen, name, "earliest", limits), lambda _: None)
+    return previews.preview(needed, spark, name, limits)
 
 
 def _handle() -> Any:
@@ -205,42 +204,43 @@ def _handle() -> Any:
 
 
 def _update(handle: Any, view: View) -> None:
-    plain = json.dumps({"columns": view.columns, "rows": view.rows[-_SHOWN:], "ended": view.ended})
+    plain = json.dumps({"columns": view.columns, "rows": view.rows[-_MAX_ROWS_SHOWN:], "ended": view.ended})
     if handle is not None:
         handle.update({"text/html": view.html(), "text/plain": plain}, raw=True)
 
 
 def _table(view: View) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in view.columns)
-    rows = view.rows[:_SHOWN] if view.replaces else view.rows[: -_SHOWN - 1 : -1]
+    rows = view.rows[:_MAX_ROWS_SHOWN] if view.replaces else view.rows[: -_MAX_ROWS_SHOWN - 1 : -1]
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(_text(value))}</td>' for value in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _drawn(view: View) -> str:
+def _draw_chart(view: View) -> str:
     values = view.values()
     most = max([*values.values(), 1.0])
-    step = _WIDE / max(1, len(values))
-    points = [(number * step, _HIGH * value / most, name, value) for number, (name, value) in enumerate(values.items())]
+    step = _WIDTH / max(1, len(values))
+    points = [
+        (number * step, _HEIGHT * value / most, name, value) for number, (name, value) in enumerate(values.items())
+    ]
     marks = _bars(points, step) if view.chart == "bar" else _line(points, step)
     label = html.escape(f"{view.y or 'count of rows'} by {view.x}", quote=True)
-    ends = f"<text x='0' y='{_HIGH + 16}'>{html.escape(next(iter(values), ''))}</text>"
-    return (
-        f"<svg viewBox='0 -8 {_WIDE} {_HIGH + 30}' width='{_WIDE}' role='img' aria-label='{label}'>{marks}{ends}</svg>"
-    )
+    ends = f"<text x='0' y='{_HEIGHT + 16}'>{html.escape(next(iter(values), ''))}</text>"
+    size = f"viewBox='0 -8 {_WIDTH} {_HEIGHT + 30}' width='{_WIDTH}'"
+    return f"<svg {size} role='img' aria-label='{label}'>{marks}{ends}</svg>"
 
 
 def _bars(points: list[tuple[float, float, str, float]], step: float) -> str:
     wide = max(1.0, step * 0.8)
     return "".join(
-        f"<rect x='{x:.1f}' y='{_HIGH - high:.1f}' width='{wide:.1f}' height='{high:.1f}' fill='{_BLUE}'>"
+        f"<rect x='{x:.1f}' y='{_HEIGHT - high:.1f}' width='{wide:.1f}' height='{high:.1f}' fill='{_BLUE}'>"
         f"<title>{html.escape(f'{name}: {value:g}')}</title></rect>"
         for x, high, name, value in points
     )
 
 
 def _line(points: list[tuple[float, float, str, float]], step: float) -> str:
-    path = " ".join(f"{x + step / 2:.1f},{_HIGH - high:.1f}" for x, high, _, _ in points)
+    path = " ".join(f"{x + step / 2:.1f},{_HEIGHT - high:.1f}" for x, high, _, _ in points)
     return f"<polyline points='{path}' fill='none' stroke='{_BLUE}' stroke-width='2'/>"
 
 
@@ -255,4 +255,4 @@ def _number(value: Any) -> float:
         return 0.0
 
 
-__all__: list[str] = ["Seen", "View", "display", "display_table", "load_ipython_extension"]
+__all__: list[str] = ["Displayed", "View", "display", "display_table", "load_ipython_extension"]

@@ -1,4 +1,4 @@
-"""Who else can change a file: what we run or restore must be written by nobody but its owner."""
+"""Which other users can change a file: code and state must be writable by their owner only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import stat
 from pathlib import Path
 
 
-def others_can_write(path: Path) -> str:
-    """Who besides us and root can change a file or folder, as text; '' if nobody can."""
+def find_other_writers(path: Path) -> str:
+    """Describe who besides us and root can change a file or folder; empty if only we can."""
     return other_writers(path.stat(), os.getuid())
 
 
 def other_writers(found: os.stat_result, user: int) -> str:
-    """The same of what `stat` found, for a user."""
+    """The same for a `stat` result and a user."""
     mode = f"(mode {stat.S_IMODE(found.st_mode):03o})"
     if found.st_uid not in (user, 0):
         return f"its owner is user {found.st_uid}"
@@ -26,7 +26,7 @@ def other_writers(found: os.stat_result, user: int) -> str:
 
 
 def _is_private_group(group: int, user: int) -> bool:
-    """Whether it is the user's own group: it has the user's number and no other member."""
+    """Whether it is the user's private group: same id, no other member."""
     if group != user or group == 0:
         return False
     try:

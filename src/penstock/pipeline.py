@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import checks, load, model
+from penstock.connectors import SINKS, SOURCES
 from penstock.load.document import Document, to_pipeline
-from penstock.load.struct_types import with_ddl
+from penstock.load.struct_types import replace_struct_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.engine.queries import Queries
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _log = logging.getLogger("penstock")
@@ -43,9 +45,17 @@ def _connector(kind: str) -> Callable[..., Connector]:
     return connector
 
 
-cassandra, console, delta = _connector("cassandra"), _connector("console"), _connector("delta")
-eventhubs, files, jdbc, kafka = (_connector(kind) for kind in ("eventhubs", "files", "jdbc", "kafka"))
-memory, rate, socket = _connector("memory"), _connector("rate"), _connector("socket")
+def connector_function(kind: str) -> Callable[..., Connector] | None:
+    """The function of a connector of the registry; None if there is none of this kind."""
+    return _connector(kind) if kind in SOURCES or kind in SINKS else None
+
+
+def load_checked(path: str | Path, master: str | None = None) -> tuple[model.Pipeline, list[model.Finding]]:
+    """A file as `penstock run` takes it: loaded, with the master of the command line, and checked."""
+    pipeline = load.load(path)
+    if master:
+        pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
+    return pipeline, checks.check(pipeline)
 
 
 class Pipeline:
@@ -118,8 +128,8 @@ class Pipeline:
 
         return build(prepare(self.freeze(), _log.info), spark)
 
-    def start(self, spark: SparkSession, *, once: bool = False) -> list[StreamingQuery]:
-        """Start one query per sink in a session that is there already."""
+    def start(self, spark: SparkSession, *, once: bool = False) -> Queries:
+        """Start one query per sink in an existing session."""
         from penstock.engine import prepare, start
 
         return start(prepare(self.freeze(), _log.info), spark, once=once)
@@ -127,7 +137,7 @@ class Pipeline:
     def _add(self, section: str, name: str, value: Any) -> None:
         if name in self._values[section]:
             raise ValueError(f"there is a {section.removesuffix('s')} {name!r} already; give this one another name")
-        self._values[section][name] = with_ddl(value)
+        self._values[section][name] = replace_struct_types(value)
         self._places[(section, name)] = self._here(3)
 
     def _here(self, depth: int = 2) -> model.Location:

@@ -1,8 +1,8 @@
-"""SQL text read without Spark.
+"""Parses SQL without Spark.
 
-Two readers, one after the other. Our tokenizer follows Spark's own lexer (SqlBaseLexer.g4), so what it calls a comment,
-a string or a name is what Spark will take for one. sqlglot then gives the tree, and only a tree made of exactly those
-tokens is kept: where the two disagree about what is a comment, there is no tree to be wrong about.
+Our tokenizer follows Spark's lexer (SqlBaseLexer.g4), so that both agree on comments, strings and names. sqlglot then
+builds the tree, which is kept only if it consists of exactly those tokens: where the two disagree, for example about a
+comment, the result has tokens and no tree.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 _STARTS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
-_MOST_TOKENS = 100_000
-# Over all of Spark's own SQL tests sqlglot takes at most five steps for each token.
-_MOST_STEPS_PER_TOKEN = 50
+_MAX_TOKENS = 100_000
+# In all of Spark's own SQL tests sqlglot needs at most five steps per token.
+_MAX_STEPS_PER_TOKEN = 50
 
-# Syntax of Spark that sqlglot does not know, by its words: found by giving both all of Spark's own SQL tests.
+# Keywords of Spark syntax that sqlglot cannot parse, found by running both over Spark's own SQL tests.
 _SPARK_ONLY = frozenset(
     (
         "|>",
@@ -35,7 +35,7 @@ _SPARK_ONLY = frozenset(
         "stream",
     )
 )
-# It also counts the arguments of functions, and not always as Spark does.
+# sqlglot also checks the number of arguments, and not always like Spark.
 _MISCOUNTED = ("Required keyword", "The number of provided arguments")
 
 _SPACE = " \t\n\f\r\x0b\xa0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000"
@@ -59,20 +59,20 @@ _BLOCK_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 @dataclass(frozen=True)
 class Problem:
-    """Where reading stopped, counted in the text from line 1, and at which word."""
+    """Where parsing stopped: the line in the text, from 1, and the word."""
 
     line: int
     column: int
     near: str
     is_sure: bool = True
-    """Whether Spark cannot read it either; False where Spark has syntax that sqlglot does not know."""
+    """Whether Spark cannot parse it either; False where Spark has syntax that sqlglot lacks."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of the text as Spark's lexer cuts it."""
+    """A token of Spark's lexer."""
 
-    kind: str
+    type: str
     """word, quoted (back-ticks), string, number, symbol or comment; a plain integer is a word"""
     text: str
     start: int
@@ -80,23 +80,23 @@ class Token:
 
     @property
     def end(self) -> int:
-        """The position after it."""
+        """The position after the token."""
         return self.start + len(self.text)
 
     @property
     def name(self) -> str:
-        """What it names: a word as it is, a quoted one without its back-ticks."""
-        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+        """The identifier: a word unchanged, a quoted one without back-ticks."""
+        return self.text[1:-1].replace("``", "`") if self.type == "quoted" else self.text
 
     @property
     def is_name(self) -> bool:
-        """Whether it can name something."""
-        return self.kind in ("word", "quoted")
+        """Whether it can be an identifier."""
+        return self.type in ("word", "quoted")
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A text's tokens, and its tree when it is one query that sqlglot reads as Spark does."""
+    """The tokens of a text, and its tree if it is one query that sqlglot parses like Spark."""
 
     tokens: tuple[Token, ...] = ()
     comments: tuple[Token, ...] = ()
@@ -110,7 +110,7 @@ class Parsed:
 
     @property
     def is_query(self) -> bool:
-        """Whether it starts as a query does."""
+        """Whether it starts like a query."""
         return self.first.upper() in _STARTS
 
     @property
@@ -122,57 +122,57 @@ class Parsed:
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> Parsed:
-    """Tokens and tree of a text; what is wrong with it is in `problem`, nothing is raised."""
+    """Parse a text into tokens and a tree; never raises, an error is in `problem`."""
     try:
         every = tokenize(text)
-    except _NotClosedError as error:
+    except _UnclosedError as error:
         return Parsed(problem=error.problem)
-    tokens = tuple(token for token in every if token.kind != "comment")
-    comments = tuple(token for token in every if token.kind == "comment")
+    tokens = tuple(token for token in every if token.type != "comment")
+    comments = tuple(token for token in every if token.type == "comment")
     parsed = Parsed(tokens, comments)
     if not parsed.is_query or parsed.second_statement is not None:
         return parsed
-    tree, problem = _tree(text, tokens, comments)
+    tree, problem = _parse_tree(text, tokens, comments)
     return Parsed(tokens, comments, tree if parsed.first.upper() != "TABLE" else None, problem)
 
 
-class _NotClosedError(ValueError):
+class _UnclosedError(ValueError):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens and comments of a text, as Spark's lexer has them; ValueError if a string or comment never ends."""
+    """Split a text into the tokens and comments of Spark's lexer; ValueError if a string or comment is not closed."""
     tokens: list[Token] = []
     at, line = 0, 1
     while at < len(text):
-        kind, end = _next(text, at)
+        type_, end = _scan(text, at)
         if end < 0:
-            raise _NotClosedError(Problem(line, at - text.rfind("\n", 0, at), text[at : at + 20]))
-        if kind != "space":
-            tokens.append(Token(kind, text[at:end], at, line))
+            raise _UnclosedError(Problem(line, at - text.rfind("\n", 0, at), text[at : at + 20]))
+        if type_ != "space":
+            tokens.append(Token(type_, text[at:end], at, line))
         line += text.count("\n", at, end)
         at = end
     return tokens
 
 
-def _next(text: str, at: int) -> tuple[str, int]:
-    """The kind of the token at a position and where it ends; an end of -1 if it never does."""
+def _scan(text: str, at: int) -> tuple[str, int]:
+    """The type of the token at a position and its end; -1 if it is not closed."""
     match = _LEXER.match(text, at)
     assert match is not None, "the last alternative takes any character"
-    kind, end = str(match.lastgroup), match.end()
-    if kind == "block":
+    type_, end = str(match.lastgroup), match.end()
+    if type_ == "block":
         return "comment", _block_end(text, end)
-    if kind == "dollar":
+    if type_ == "dollar":
         closing = text.find(match[0], end)
         return "string", closing + len(match[0]) if closing >= 0 else -1
-    if kind == "word" and not match[0].isascii():
-        return _word(match[0], at)
-    return kind, -1 if kind == "unclosed" else end
+    if type_ == "word" and not match[0].isascii():
+        return _read_word(match[0], at)
+    return type_, -1 if type_ == "unclosed" else end
 
 
-def _word(text: str, at: int) -> tuple[str, int]:
-    # Of Python's word characters Spark takes letters and 0 to 9, not the digits of other scripts.
+def _read_word(text: str, at: int) -> tuple[str, int]:
+    # Unlike Python's \w, Spark's words have no digits of other scripts.
     size = next((n for n, char in enumerate(text) if not (char.isascii() or char.isalpha())), len(text))
     head = text[:size]
     if "://" in head and not (head.partition("://")[0].isalpha() and head.partition("://")[2]):
@@ -181,7 +181,7 @@ def _word(text: str, at: int) -> tuple[str, int]:
 
 
 def _block_end(text: str, at: int) -> int:
-    # Block comments nest; a loop, because the depth can be anything.
+    # Block comments nest; a loop, because the depth is unbounded.
     depth = 1
     for edge in _BLOCK_EDGE.finditer(text, at):
         depth += 1 if edge[0] == "/*" else -1
@@ -190,25 +190,25 @@ def _block_end(text: str, at: int) -> int:
     return -1
 
 
-def _tree(text: str, tokens: tuple[Token, ...], comments: tuple[Token, ...]) -> tuple[Any, Problem | None]:
+def _parse_tree(text: str, tokens: tuple[Token, ...], comments: tuple[Token, ...]) -> tuple[Any, Problem | None]:
     from sqlglot.dialects.spark import Spark
 
     first = tokens[0].text
-    if len(tokens) > _MOST_TOKENS:
+    if len(tokens) > _MAX_TOKENS:
         return None, Problem(1, 1, first, is_sure=False)
     spark, theirs = Spark(), []
     try:
         theirs = spark.tokenize(text)
-        if not _same_text(text, tokens, comments, theirs):
+        if not _has_same_tokens(text, tokens, comments, theirs):
             return None, Problem(1, 1, first, is_sure=False)
-        (tree, *_) = _parser()(dialect=spark).parse(_as_spark_means(theirs), text)
-    except Exception as error:  # sqlglot on any text: whatever it raises, deep nesting included, there is no tree
+        (tree, *_) = _parser()(dialect=spark).parse(_fix_tokens(theirs), text)
+    except Exception as error:  # sqlglot may raise anything on arbitrary text, including RecursionError
         return None, _problem(error, tokens, theirs)
     return tree, None
 
 
-def _same_text(text: str, ours: tuple[Token, ...], comments: tuple[Token, ...], theirs: list[Any]) -> bool:
-    """Whether sqlglot has the same comments, strings and quoted names as Spark."""
+def _has_same_tokens(text: str, ours: tuple[Token, ...], comments: tuple[Token, ...], theirs: list[Any]) -> bool:
+    """Whether sqlglot found the same comments, strings and quoted names as Spark's lexer."""
     covered = bytearray(len(text))
     for token in theirs:
         covered[token.start : token.end + 1] = b"\1" * (token.end + 1 - token.start)
@@ -217,7 +217,7 @@ def _same_text(text: str, ours: tuple[Token, ...], comments: tuple[Token, ...], 
     return (
         all(all(covered[token.start : token.end]) for token in ours)
         and not any(any(covered[token.start : token.end]) for token in comments)
-        and all(token.start in quoted for token in ours if token.kind in ("string", "quoted"))
+        and all(token.start in quoted for token in ours if token.type in ("string", "quoted"))
     )
 
 
@@ -225,8 +225,8 @@ def _is_quoted(token: Any) -> bool:
     return str(token.token_type.name).endswith(("IDENTIFIER", "STRING"))
 
 
-def _as_spark_means(tokens: list[Any]) -> list[Any]:
-    """The tokens with what sqlglot would misread put right."""
+def _fix_tokens(tokens: list[Any]) -> list[Any]:
+    """Fix the tokens that sqlglot would misparse."""
     from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined,unused-ignore]
 
     fixed = []
@@ -234,11 +234,11 @@ def _as_spark_means(tokens: list[Any]) -> list[Any]:
     for at in rest:
         token, following = tokens[at], tokens[at + 1 : at + 3]
         if size := _watermark_clause(tokens, at):
-            # It changes no column and reads no stream.
+            # Drop the clause: it changes no column and reads no stream.
             for _ in range(size - 1):
                 next(rest)
         elif token.token_type == TokenType.WINDOW and not _names_a_window(following):
-            # For sqlglot always the clause that names windows; for Spark also a function, and a column like any other.
+            # sqlglot always parses WINDOW as the clause; in Spark it may also be a function or a column.
             fixed.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
         else:
             fixed.append(token)
@@ -250,23 +250,23 @@ def _names_a_window(following: list[Any]) -> bool:
 
 
 def _watermark_clause(tokens: list[Any], at: int) -> int:
-    """How many tokens `WATERMARK column DELAY OF INTERVAL ...` has from here; 0 if this is none."""
+    """The number of tokens of `WATERMARK column DELAY OF INTERVAL ...` from here; 0 without such a clause."""
     if tokens[at].text.upper() != "WATERMARK":
         return 0
     words = [token.text.upper() for token in tokens[at : at + 50]]
-    begins = next((n for n in range(len(words) - 4) if words[n : n + 3] == ["DELAY", "OF", "INTERVAL"]), 0)
-    if not begins:
+    start = next((n for n in range(len(words) - 4) if words[n : n + 3] == ["DELAY", "OF", "INTERVAL"]), 0)
+    if not start:
         return 0
-    end = begins + 3
+    end = start + 3
     while end + 1 < len(words) and words[end].lstrip("-").isdigit() and words[end + 1].isalpha():
         end += 2
     # INTERVAL 1 HOUR 5 MINUTES, or INTERVAL '65 minutes'
-    return end if end > begins + 3 else begins + 4
+    return end if end > start + 3 else start + 4
 
 
 @lru_cache(maxsize=1)
 def _parser() -> Any:
-    """sqlglot's parser for Spark, with an end: some of its guesses double the work for each JOIN without ON."""
+    """sqlglot's parser for Spark with a step limit: its backtracking is exponential in JOINs without ON."""
     from sqlglot.dialects.spark import Spark
 
     base: Any = Spark.parser_class
@@ -280,8 +280,8 @@ def _parser() -> Any:
 
         def _advance(self, times: int = 1) -> None:
             self._steps += 1
-            if self._steps > _MOST_STEPS_PER_TOKEN * (len(self._tokens) + 1):
-                raise ValueError("the parser gives up")
+            if self._steps > _MAX_STEPS_PER_TOKEN * (len(self._tokens) + 1):
+                raise ValueError("too many parser steps")
             super()._advance(times)
 
     return Bounded
@@ -301,7 +301,7 @@ def _problem(error: Exception, tokens: tuple[Token, ...], theirs: list[Any]) -> 
 
 
 def _is_keyword_as_name(near: str, theirs: list[Any]) -> bool:
-    """Whether a word where sqlglot stopped, or the one before it, may be a name: Spark reserves hardly any word."""
+    """Whether the word where sqlglot stopped, or the one before, may be an identifier: Spark reserves few words."""
     at = [place for place, token in enumerate(theirs) if token.text == near]
     words = [theirs[place] for end in at for place in (end - 1, end) if place >= 0]
     return any(

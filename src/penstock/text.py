@@ -1,36 +1,36 @@
-"""Words for messages: the nearest one, and lists of them."""
+"""Helpers for messages: suggestions, lists and values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-_MOST = 60
-_MOST_LISTED = 50
+_MAX_CHARS = 60
+_MAX_LISTED = 50
 
 
 class Waiting(str):
-    """A line about something that is waited for; the next one of its kind takes its place."""
+    """A status line about a wait; the next one replaces it on a terminal."""
 
     __slots__ = ()
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` was probably meant to be."""
-    from difflib import get_close_matches  # only a file with a mistake in it pays for this
+    """The known word that is closest to a misspelled one; None if none is close."""
+    from difflib import get_close_matches  # imported only when there is a mistake
 
     by_lower = {each.lower(): each for each in known}
-    found = get_close_matches(word[:_MOST].lower(), by_lower, n=1, cutoff=0.6)
+    found = get_close_matches(word[:_MAX_CHARS].lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """What to do about an unknown word: the nearest known one, or all of them if they are few."""
+    """A suggestion for an unknown word: the nearest known one, or a list of them."""
     words = sorted(known)
     near = nearest(word, words)
     if near is not None:
         return f"did you mean {near!r}?"
-    more = [f"one of {len(words) - _MOST_LISTED:,} others"] if len(words) > _MOST_LISTED else []
-    return f"use {join_words([*words[:_MOST_LISTED], *more])}" if words else ""
+    more = [f"one of {len(words) - _MAX_LISTED:,} others"] if len(words) > _MAX_LISTED else []
+    return f"use {join_words([*words[:_MAX_LISTED], *more])}" if words else ""
 
 
 def join_words(words: Iterable[str], last: str = "or") -> str:
@@ -40,16 +40,21 @@ def join_words(words: Iterable[str], last: str = "or") -> str:
 
 
 def show(value: object) -> str:
-    """A value as a message says it; long text is cut, and secrets hide themselves."""
+    """Format a value for a message; long text is cut, and secrets are masked."""
     if value is None:
         return "empty"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         text = repr(value)
-        return text if len(text) <= _MOST + 2 else repr(value[:_MOST]) + "..."
+        return text if len(text) <= _MAX_CHARS + 2 else repr(value[:_MAX_CHARS]) + "..."
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
     return "a function" if callable(value) else repr(value)
+
+
+def printable(text: str) -> str:
+    """The text in one line without control characters, safe to print to a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)

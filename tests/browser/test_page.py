@@ -1,4 +1,4 @@
-"""Every part of the page in a real browser, beside a real pipeline."""
+"""Every part of the page in a real browser, with a real pipeline."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_the_overview_has_the_pipeline_and_the_address_no_longer_has_the_token(l
     tab.shot("overview")
 
 
-def test_a_window_without_the_token_is_told_where_to_find_it(live: Live, browser):
+def test_a_window_without_the_token_shows_where_to_find_it(live: Live, browser):
     context = browser.new_context()
     page = context.new_page()
     page.goto(live.link.partition("#")[0])
 
     page.wait_for_selector("main .wrong")
-    assert "open the link that penstock printed to its terminal" in page.inner_text("main")
+    assert "open the link that penstock printed" in page.inner_text("main")
     page.goto("about:blank")
     page.goto(live.link[:-3] + "xxx")
     page.wait_for_selector("main .wrong")
@@ -40,7 +40,7 @@ def test_a_pipeline_shows_its_graph_charts_events_and_bad_records(live: Live, ta
     assert "rows/s" in (tab.page.text_content(".graph [data-node=board]") or "")
     assert tab.page.locator("section[data-sink=archive] .chart canvas").count() == 7
     tab.wait("document.querySelector('section[data-sink=board] .chart').dataset.points > 0")
-    assert "Promise: memory: for looking" in tab.text("section[data-sink=board]")
+    assert "Promise: memory: none (debug only)" in tab.text("section[data-sink=board]")
     assert "started" in tab.text("main table tbody >> nth=-1")
     assert tab.page.locator("table.bad tbody tr").count() == 2
     assert "1" in tab.text("table.bad tbody tr >> nth=0")
@@ -132,7 +132,7 @@ def test_rows_arrive_in_explore_as_text_and_as_bars_are_paused_and_stopped(live:
 
     tab.page.click("#stop")
     tab.wait("document.querySelector('#status').innerText.startsWith('Stopped')")
-    wait_until(lambda: explorers() == [], "the look's process to end")
+    wait_until(lambda: explorers() == [], "the preview's process to end")
 
 
 def test_a_select_updates_in_place_and_ends_when_the_page_goes_away(live: Live, tab: Tab):
@@ -158,7 +158,7 @@ def test_a_select_updates_in_place_and_ends_when_the_page_goes_away(live: Live, 
     tab.shot("explore-sql")
     assert len(explorers()) == 1
     tab.page.close()
-    wait_until(lambda: explorers() == [], "the look's process to end")
+    wait_until(lambda: explorers() == [], "the preview's process to end")
 
 
 def test_bad_records_are_seen_with_their_reasons(live: Live, tab: Tab):
@@ -177,7 +177,7 @@ def test_bad_records_are_seen_with_their_reasons(live: Live, tab: Tab):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("SELECT java_method('java.lang.System', 'exit', 0) FROM trades", "it can call any Java method; take it out"),
+        ("SELECT java_method('java.lang.System', 'exit', 0) FROM trades", "it can call any Java method; remove it"),
         ("SELECT * FROM csv.`/etc/passwd`", "neither a source nor a step"),
         ("DROP TABLE trades", "a step is one SELECT"),
     ],
@@ -191,4 +191,4 @@ def test_anything_but_a_select_over_the_streams_is_refused(live: Live, tab: Tab,
     tab.page.wait_for_selector("#status.wrong")
     assert says in tab.text("#status")
     assert "root:" not in tab.text("main")
-    wait_until(lambda: explorers() == [], "the look's process to end")
+    wait_until(lambda: explorers() == [], "the preview's process to end")

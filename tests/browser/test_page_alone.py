@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
-from tests.unit.watch.reports import CARD, event, progress, write_log
+from tests.unit.watch.reports import MANIFEST, event, progress, write_log
 
-from penstock.page import served
+from penstock.page import serve
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 STARTED = event("started", "09:59:00", sinks=["board"])
@@ -34,7 +34,7 @@ def page(browser: Browser, storage: Path) -> Iterator[Page]:
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
     opened.set_default_timeout(120_000)
-    with served(str(storage)) as site:
+    with serve(str(storage)) as site:
         opened.goto(site.link)
         opened.wait_for_selector("[data-pipeline=trades]")
         yield opened
@@ -72,10 +72,10 @@ def test_a_pipeline_that_begins_to_run_appears_by_itself(page: Page, storage: Pa
     page.wait_for_selector("[data-pipeline=clicks] .state")
 
 
-def test_a_pipeline_that_is_not_there_is_said(page: Page):
+def test_an_unknown_pipeline_is_reported(page: Page):
     page.evaluate("location.hash = '#/p/nothing'")
 
-    page.wait_for_selector("text=There is no such pipeline here.")
+    page.wait_for_selector("text=Unknown pipeline.")
 
 
 COLUMNS = [{"name": "Type", "type": "string"}, {"name": "Amount", "type": "int"}]
@@ -87,7 +87,7 @@ LINES = "import sys; sys.stdin.readline(); print(open(sys.argv[1]).read(), end='
 def explored(page: Page, storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Explore over lines that a test writes; the clock of the page is the test's."""
     (tmp_path / "trades.yaml").write_text("")
-    write_log(storage, "trades", [STARTED], {**CARD, "file": str(tmp_path / "trades.yaml")})
+    write_log(storage, "trades", [STARTED], {**MANIFEST, "file": str(tmp_path / "trades.yaml")})
     monkeypatch.setattr("penstock.page.explore.EXPLORER", (sys.executable, "-c", LINES, str(tmp_path / "lines")))
     page.clock.install()
 

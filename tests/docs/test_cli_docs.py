@@ -11,13 +11,13 @@ import click
 import pytest
 from tests.docs.console import ROOT
 
-from penstock.cli import VERBS, penstock
+from penstock.cli import COMMANDS, penstock
 
 
 def commands() -> Iterator[click.Context]:
     """Every command and every command of a group."""
     top = click.Context(penstock, info_name="penstock")
-    for verb in VERBS:
+    for verb in COMMANDS:
         command = penstock.get_command(top, verb)
         assert command is not None
         context = click.Context(command, info_name=verb, parent=top)

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 import pytest
 from tests.docs.console import ROOT
 
-from penstock.cli import VERBS
+from penstock.cli import COMMANDS
 from penstock.cli._rules import rules
 from penstock.connectors import SINKS, SOURCES
+from penstock.events import CATALOGUE
 from penstock.load import load
 from penstock.load.document import KEYS
 from penstock.steps import STEPS
@@ -40,10 +41,12 @@ def test_every_connector_and_step_is_in_the_reference_with_its_options():
     assert "Promise: exactly-once: a batch is one commit with its number" in text
 
 
-def test_the_table_of_sinks_is_what_the_sinks_declare():
+def test_the_table_of_sinks_is_generated_from_the_registry():
     import reference
 
-    assert f"\n{reference.sinks()}\n" in (ROOT / "docs" / "file.md").read_text()
+    assert "\n<!-- generated: sinks -->\n" in (ROOT / "docs" / "file.md").read_text()
+    assert all(f"`{kind}`" in reference.PARTS["sinks"]() for kind in SINKS)
+    assert "'delivery: exactly-once'" in reference.PARTS["sinks"]()
 
 
 def test_the_readme_describes_the_demo_that_make_demo_runs():
@@ -69,9 +72,10 @@ def test_every_promise_command_metric_and_key_is_in_the_reference():
     import reference
 
     assert all(SINKS[kind].promise in reference.promises() for kind in SINKS)
-    assert all(f"## penstock {verb}\n" in reference.cli() for verb in VERBS)
+    assert all(f"## penstock {verb}\n" in reference.cli() for verb in COMMANDS)
     assert "### penstock dev up\n" in reference.cli()
     assert all(f"| `{metric.name}` |" in reference.metrics() for metric in METRICS)
+    assert all(f"| `{name}` |" in reference.events() for name in CATALOGUE)
     assert all(f"| `{key}` |" in reference.file() for key in KEYS)
 
 
@@ -111,8 +115,8 @@ def test_pictures_are_drawings():
     from penstock.load import load
     from penstock.storage.manifest import manifest
 
-    ads = graph.drawn_graph(manifest(load(ROOT / "examples" / "ads" / "ads.yaml"))["nodes"])
-    times = timeline.drawn_timeline("15 minutes", "30 minutes", [["10:05"], ["10:40"], ["09:01"]])
+    ads = graph.draw_graph(manifest(load(ROOT / "examples" / "ads" / "ads.yaml"))["nodes"])
+    times = timeline.draw_timeline("15 minutes", "30 minutes", [["10:05"], ["10:40"], ["09:01"]])
 
     assert len(ElementTree.fromstring(ads).findall("rect")) == 10
     assert 'class="too-late"' in ElementTree.tostring(ElementTree.fromstring(times)).decode()

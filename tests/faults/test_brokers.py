@@ -23,9 +23,9 @@ from penstock.services.kafka import free_port
 def own(tmp_path: Path) -> Iterator[KafkaBroker]:
     """A broker that a test may kill."""
     kafka = KafkaBroker(tmp_path / "kafka", jars.fetch([KafkaBroker.jars]), free_port())
-    kafka.up(lambda _: None)
+    kafka.start(lambda _: None)
     yield kafka
-    kafka.down()
+    kafka.stop()
 
 
 def make(world: World, partitions: int = 2) -> None:
@@ -43,11 +43,11 @@ def delete(world: World) -> None:
 
 @pytest.mark.faults
 def test_a_broker_that_is_away_at_the_start_killed_and_paused_costs_nothing(own: KafkaBroker, tmp_path: Path):
-    address = own.up(lambda _: None)
+    address = own.start(lambda _: None)
     world = World(tmp_path, Kafka(address))
     file = world.write(most=200)
     world.feed(2000)
-    own.down()
+    own.stop()
     with started("run", file, "--wait", "120", folder=tmp_path) as run:
         until(lambda: f"broker at {address}" in run.said or run.process.poll() is not None, f"a word\n{run.said}")
         assert not world.checkpoint.exists()

@@ -86,7 +86,7 @@ def test_a_stop_in_the_middle_of_a_batch_commits_it_and_a_restart_repeats_nothin
     again = penstock("run", file, "--once", folder=tmp_path)
     assert again.returncode == 0, again.stderr
     world.judge(repeated=0)
-    assert penstock("stop", "copy", folder=tmp_path).stdout == "copy does not run\n"
+    assert penstock("stop", "copy", folder=tmp_path).stdout == "copy is not running\n"
 
 
 @pytest.mark.faults

@@ -162,7 +162,7 @@ def pid(service: Service) -> int:
 def is_up(service: Service) -> bool:
     """A client that asks a dead service may be given its very port to ask from: then it is taken for a moment."""
     try:
-        service.up(lambda _: None)
+        service.start(lambda _: None)
     except ServiceError:
         return False
     return True

@@ -11,13 +11,14 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
+from tests.failing_sink import Hook, with_hook
+
 from penstock import jars
-from penstock.engine import prepare, session, start, wait
+from penstock.connector import Batch
+from penstock.engine import prepare, session, start
 from penstock.load import load
-from penstock.options import SinkOptions
 from penstock.storage.ledger import Ledger
 
 
@@ -26,30 +27,24 @@ def die() -> None:
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
-def doomed(write_batch: Callable[..., None], moment: str, chance: random.Random) -> Callable[..., None]:
-    """A write that does not survive."""
+def deadly(moment: str, chance: random.Random) -> Hook:
+    """A hook that the driver does not survive."""
 
-    def dying(self: SinkOptions, rows: object, batch: object) -> None:
-        if moment == "before":
+    def hook(now: str, _batch: Batch) -> None:
+        if now == moment:
             die()
-        if moment == "inside":
+        if moment == "inside" and now == "before":
             threading.Timer(chance.uniform(0.0, 0.5), die).start()
-        write_batch(self, rows, batch)
-        if moment == "written":
-            die()
 
-    return dying
+    return hook
 
 
 def main(file: str, target: str, moment: str, seed: str) -> None:
     """Run the pipeline until it has read what is there, or dies."""
     chance = random.Random(seed)
     pipeline = prepare(load(file), lambda _: None)
-    for sink in pipeline.sinks:
-        for each in sink.targets:
-            if each.name == target and moment in ("before", "inside", "written"):
-                kind = type(each.connector)
-                kind.write_batch = doomed(kind.write_batch, moment, chance)  # type: ignore[method-assign]
+    if moment in ("before", "inside", "written"):
+        pipeline = with_hook(pipeline, target, deadly(moment, chance))
     if moment == "noted":
         noted = Ledger.write
 
@@ -63,7 +58,7 @@ def main(file: str, target: str, moment: str, seed: str) -> None:
     spark = session("crash", asked=pipeline.session_settings, jars=jars.paths(pipeline.jar_groups), log=log)
     if moment == "anywhere":
         threading.Timer(chance.uniform(0.0, 6.0), die).start()
-    wait(pipeline, start(pipeline, spark, once=moment == "never"), threading.Event())
+    start(pipeline, spark, once=moment == "never").wait()
     spark.stop()
 
 

@@ -25,8 +25,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real broker."""
     folder = tmp_path_factory.mktemp("kafka")
     kafka = KafkaBroker(folder, jars.fetch([KafkaBroker.jars]), free_port())
-    yield kafka.up(lambda _: None)
-    kafka.down()
+    yield kafka.start(lambda _: None)
+    kafka.stop()
 
 
 @pytest.fixture(scope="session")
@@ -134,9 +134,9 @@ def cassandra_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cassand
     """A real Cassandra."""
     folder = tmp_path_factory.mktemp("cassandra")
     node = Cassandra(folder, jars.fetch([Cassandra.jars]), free_port())
-    node.up(lambda _: None)
+    node.start(lambda _: None)
     yield node
-    node.down()
+    node.stop()
 
 
 @pytest.fixture(scope="session")

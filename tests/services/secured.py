@@ -94,7 +94,7 @@ def _acl(topic: str, who: str, right: AclOperation) -> AclBinding:
 def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
     """The broker with its nine listeners, stopped at the end."""
     stranger = Authority(folder / "stranger", "stranger CA")
-    stranger.make()
+    stranger.create()
     stranger.issue("client", LOOPBACK)
     # A connection string names its own address, so that must be known before the broker starts.
     place = f"127.0.0.1:{free_port()}"
@@ -110,11 +110,11 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
     )
     broker = KafkaBroker(folder / "kafka", jars.fetch([KafkaBroker.jars]), free_port(), listeners)
     authority = broker.secured.authority
-    authority.keep(["broker", "client"])
+    authority.ensure(["broker", "client"])
     authority.issue("expired", LOOPBACK, days=-3)
     authority.issue("elsewhere", ["kafka.example"])
-    address = broker.up(lambda _: None)
+    address = broker.start(lambda _: None)
     try:
         yield SecuredBroker(broker, address, stranger, hub)
     finally:
-        broker.down()
+        broker.stop()

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
+from penstock.connector import Batch
 from penstock.connectors.cassandra import CassandraSink
 from penstock.errors import PenstockError
-from penstock.options import Batch
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def write(cassandra, spark):
 
     def write(schema: str, *batches: list[tuple[Any, ...]], **options: Any) -> CassandraSink:
         sink = CassandraSink(hosts=cassandra.address, table=f"{cassandra.keyspace}.t", **options)
-        sink.fit(spark, spark.createDataFrame([], schema).schema, "append")
+        sink_writer = sink.open(spark, spark.createDataFrame([], schema).schema, "append")
         for number, rows in enumerate(batches):
-            sink.write_batch(spark.createDataFrame(rows, schema), Batch(number, "query", "test.sink.cassandra"))
+            sink_writer.write(spark.createDataFrame(rows, schema), Batch(number, "query", "test.sink.cassandra"))
         return sink
 
     return write
@@ -36,7 +36,7 @@ def misfit(cassandra, spark):
     def misfit(schema: str, **options: Any) -> list[str]:
         sink = CassandraSink(hosts=cassandra.address, table=f"{cassandra.keyspace}.t", **options)
         with pytest.raises(PenstockError) as caught:
-            sink.fit(spark, spark.createDataFrame([], schema).schema, "append")
+            sink.open(spark, spark.createDataFrame([], schema).schema, "append")
         return str(caught.value).splitlines()
 
     return misfit

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.connector import LookupRequest
 from penstock.connectors.cassandra import CassandraSource
 from penstock.engine.static_tables import StaticTable
 from penstock.model import Location, Source
-from penstock.options import Lookup
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_lookup_is_the_join_that_it_stands_for(users, spark):
     whole = users.read_static(spark)
 
     for kind in ("left", "inner"):
-        found = users.look_up(stream, Lookup({"id": "id"}, {}, kind))
+        found = users.look_up(stream, LookupRequest({"id": "id"}, {}, kind))
         assert found.columns == ["id", "n", "age", "name"]
         joined = stream.join(whole, "id", kind).select(*found.columns)
         assert rows(found) == rows(joined)
@@ -69,8 +69,8 @@ def test_a_lookup_by_part_of_the_key_gives_every_row_of_it_under_new_names(cassa
     table = CassandraSource(hosts=cassandra.address, table=f"{cassandra.keyspace}.t")
     stream = spark.createDataFrame([("a", 2)], "who string, at int")
 
-    assert rows(table.look_up(stream, Lookup({"who": "id"}, {"value": "v"}))) == [("a", 2, "x"), ("a", 2, "y")]
-    assert rows(table.look_up(stream, Lookup({"who": "id", "at": "at"}, {"value": "v"}))) == [("a", 2, "y")]
+    assert rows(table.look_up(stream, LookupRequest({"who": "id"}, {"value": "v"}))) == [("a", 2, "x"), ("a", 2, "y")]
+    assert rows(table.look_up(stream, LookupRequest({"who": "id", "at": "at"}, {"value": "v"}))) == [("a", 2, "y")]
 
 
 def test_every_type_is_looked_up_as_a_scan_reads_it(cassandra, spark):
@@ -88,7 +88,7 @@ def test_every_type_is_looked_up_as_a_scan_reads_it(cassandra, spark):
     scanned = table.read_static(spark)
 
     keys = spark.createDataFrame([(str(one),), ("no uuid",)], "id string")
-    found = table.look_up(keys, Lookup({"id": "id"}, {}, "inner"))
+    found = table.look_up(keys, LookupRequest({"id": "id"}, {}, "inner"))
 
     assert found.select(sorted(found.columns)).schema.simpleString() == (
         scanned.select(sorted(scanned.columns)).schema.simpleString()
@@ -97,11 +97,11 @@ def test_every_type_is_looked_up_as_a_scan_reads_it(cassandra, spark):
 
 
 def test_an_answer_is_used_again_until_its_time_is_over(cassandra, users, spark):
-    lookup = Lookup({"id": "id"}, {"name": "name"}, "left", cache_seconds=3600)
+    lookup = LookupRequest({"id": "id"}, {"name": "name"}, "left", cache_seconds=3600)
     # One partition: the cache is that of one worker.
     found = users.look_up(spark.createDataFrame([("b",)], "id string").coalesce(1), lookup)
     asked = users.look_up(
-        spark.createDataFrame([("b",)], "id string").coalesce(1), Lookup({"id": "id"}, {"name": "name"})
+        spark.createDataFrame([("b",)], "id string").coalesce(1), LookupRequest({"id": "id"}, {"name": "name"})
     )
     assert rows(found) == rows(asked) == [("b", "Bob")]
 
@@ -115,7 +115,7 @@ def test_columns_and_keys_that_cannot_be_looked_up_are_named(cassandra, users, s
     stream = spark.createDataFrame([("a", 1)], "id string, n int")
 
     def look(on: dict[str, str], columns: dict[str, str] | None = None) -> str:
-        return refusal(users.look_up, stream, Lookup(on, columns or {})).replace(f"{cassandra.keyspace}.t", "t")
+        return refusal(users.look_up, stream, LookupRequest(on, columns or {})).replace(f"{cassandra.keyspace}.t", "t")
 
     assert look({"n": "age"}) == (
         "'on' is age, and rows of t are found by (id); use its partition key (id), then more of the key from the left"
@@ -170,7 +170,7 @@ def test_scan_joins_and_lookups_give_the_same_in_a_pipeline(cassandra, users, pr
 
 def test_workers_keep_their_sessions_across_batches(cassandra, users, spark):
     stream = spark.range(20).select(F.col("id").cast("string").alias("id"))
-    found = users.look_up(stream, Lookup({"id": "id"}, {"name": "name"}))
+    found = users.look_up(stream, LookupRequest({"id": "id"}, {"name": "name"}))
 
     def connections() -> int:
         drivers = (name for (name,) in cassandra.cql("SELECT driver_name FROM system_views.clients"))

@@ -170,10 +170,10 @@ def test_cassandra_away_in_the_middle_loses_and_doubles_nothing(scene, cassandra
     life.start()
     until(scene.has_written, "a first batch in Cassandra")
 
-    cassandra_node.down()
+    cassandra_node.stop()
     # How long it is away, not what we wait for.
     threading.Event().wait(20)
-    cassandra_node.up(lambda _: None)
+    cassandra_node.start(lambda _: None)
 
     life.join()
     assert outcome == [0], (scene.folder / "driver.out").read_text()[-3000:]

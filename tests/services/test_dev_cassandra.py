@@ -16,9 +16,9 @@ import pytest
 from tests.services.command import penstock, until
 
 from penstock import cql, jars
+from penstock.connector import Batch
 from penstock.connectors.cassandra import CassandraSink
 from penstock.errors import PenstockError
-from penstock.options import Batch
 from penstock.services import Cassandra
 from penstock.services.service import free_port
 
@@ -49,7 +49,7 @@ class Dev:
 def dev(tmp_path):
     made = Dev(tmp_path / "dev")
     yield made
-    Cassandra(made.folder / "cassandra").down()
+    Cassandra(made.folder / "cassandra").stop()
 
 
 def ask(address: str, *texts: str) -> list[tuple[Any, ...]]:
@@ -76,15 +76,15 @@ def test_a_node_comes_up_is_killed_and_a_write_waits_until_it_is_back(dev, spark
     ask(address, _KEYSPACE, _TABLE)
     sink = CassandraSink(hosts=address, table="dev.t")
     rows = spark.createDataFrame([("a", 1), ("b", 2)], "id string, n int")
-    sink.fit(spark, rows.schema, "append")
-    sink.write_batch(rows.limit(1), Batch(0, "query", "writer"))
+    sink_writer = sink.open(spark, rows.schema, "append")
+    sink_writer.write(rows.limit(1), Batch(0, "query", "writer"))
 
     os.kill(first["pid"], signal.SIGKILL)
     until(lambda: not is_there(first["pid"]), "the end of the node")
     assert dev.call("status", "cassandra").stdout == (
         f"cassandra stale: pid {first['pid']} is gone; run `penstock dev up cassandra`\n"
     )
-    writing = threading.Thread(target=sink.write_batch, args=(rows, Batch(1, "query", "writer")), daemon=True)
+    writing = threading.Thread(target=sink_writer.write, args=(rows, Batch(1, "query", "writer")), daemon=True)
     writing.start()
     assert dev.up() == address, "the port is remembered"
     writing.join(90)
@@ -105,7 +105,7 @@ def test_a_chosen_port_that_is_taken_is_refused(dev):
 
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"cassandra cannot have port {taken}: another program listens on it; "
+        f"cassandra cannot use port {taken}: another program listens on it; "
         "choose another one with --port, or give none\n"
     )
 
@@ -114,7 +114,7 @@ def test_a_node_that_cannot_start_shows_the_end_of_its_log(tmp_path):
     node = Cassandra(tmp_path, jars.paths([Cassandra.jars]), free_port(), {"partitioner": "NoSuchThing"})
 
     with pytest.raises(PenstockError) as caught:
-        node.up(lambda _: None)
+        node.start(lambda _: None)
 
     assert str(caught.value).startswith("cassandra stopped while starting; its log ")
     assert "NoSuchThing" in str(caught.value)
@@ -124,7 +124,7 @@ def test_a_node_that_cannot_start_shows_the_end_of_its_log(tmp_path):
 def test_a_wrong_password_is_named_and_the_right_one_writes(tmp_path, spark, refusal):
     settings = {"authenticator": "PasswordAuthenticator", "authorizer": "CassandraAuthorizer"}
     node = Cassandra(tmp_path, jars.paths([Cassandra.jars]), free_port(), settings)
-    address = node.up(lambda _: None)
+    address = node.start(lambda _: None)
     try:
         sink = CassandraSink(hosts=address, table="dev.t", create={"key": ["id"]})
         known = sink.model_copy(update={"user": "cassandra", "password": "cassandra"})
@@ -134,10 +134,10 @@ def test_a_wrong_password_is_named_and_the_right_one_writes(tmp_path, spark, ref
         nobody = refusal(sink.preflight, 0, lambda _: None)
         stranger = refusal(known.model_copy(update={"password": "guess"}).preflight, 0, lambda _: None)
         rows = spark.createDataFrame([("a", 1)], "id string, n int")
-        known.fit(spark, rows.schema, "append")
-        known.write_batch(rows, Batch(0, "query", "writer"))
+        known_writer = known.open(spark, rows.schema, "append")
+        known_writer.write(rows, Batch(0, "query", "writer"))
     finally:
-        node.down()
+        node.stop()
 
     assert nobody == f"Cassandra at {address} asks who you are; set 'user' and 'password'"
     assert stranger == f"Cassandra at {address} refuses user 'cassandra'; check 'user' and 'password'"

@@ -68,7 +68,7 @@ def dev(tmp_path):
     """A folder with no broker yet, its name as awkward as a user's; whatever runs there is stopped at the end."""
     dev = Dev(tmp_path / "my dev, kept here")
     yield dev
-    KafkaBroker(dev.folder / "kafka").down()
+    KafkaBroker(dev.folder / "kafka").stop()
 
 
 def exists(pid: object) -> bool:
@@ -143,7 +143,7 @@ def test_a_chosen_port_that_is_taken_is_refused_and_without_one_another_is_found
 
         refused = dev.call("up", "--port", str(taken))
         assert refused.returncode == 1
-        assert refused.stderr.startswith(f"kafka cannot have port {taken}: another program listens on it; ")
+        assert refused.stderr.startswith(f"kafka cannot use port {taken}: another program listens on it; ")
 
         (dev.folder / "kafka" / "port").write_text(str(taken))
         assert dev.up() != f"127.0.0.1:{taken}"
@@ -234,7 +234,7 @@ def test_secured_listeners_come_up_with_certificates_and_a_file_for_the_shell(de
 def test_a_misspelled_service_is_the_calls_fault(dev):
     done = dev.call("up", "kafak")
 
-    assert (done.returncode, done.stderr) == (2, "no service is called 'kafak'; did you mean 'kafka'?\n")
+    assert (done.returncode, done.stderr) == (2, "unknown service 'kafak'; did you mean 'kafka'?\n")
 
 
 def test_the_shared_broker_gives_each_test_a_topic_of_two_partitions(broker, topic):

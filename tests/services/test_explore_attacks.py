@@ -14,7 +14,7 @@ from tests.unit.page.conftest import Site
 from tests.unit.watch.reports import event, write_log
 
 from penstock.load import load
-from penstock.page import served
+from penstock.page import serve
 from penstock.storage.manifest import MANIFEST, manifest
 
 PIPELINE = """
@@ -35,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory):
     storage = folder / "storage"
     write_log(storage, "trades", [event("started", "09:59:00", sinks=["out"])])
     (storage / "trades" / MANIFEST).write_text(json.dumps(manifest(load(file))))
-    with served(str(storage)) as page:
+    with serve(str(storage)) as page:
         ours = Site(int(page.address.rsplit(":", 1)[1]), page.token, Path(storage))
         # The page reads the storage when it is first asked what there is.
         assert 'pipeline="trades"' in ours.get("/metrics").body

@@ -19,7 +19,7 @@ from tests.unit.feeds.streams import ids, refuses, sends, serving, tweet
 from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds import FEEDS
 from penstock.feeds.kafka import KafkaTarget
-from penstock.feeds.loop import Feeding
+from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Live
 from penstock.feeds.record import Record
 
@@ -145,7 +145,7 @@ def test_an_http_stream_that_stalls_drops_and_limits_reaches_the_topic_once(kafk
     assert done.returncode == 0, done.stderr
     found = kafka.read(topic, 5)
     assert sorted(ids([message.value() for message in found])) == [1, 2, 3, 4, 5]
-    assert len(consume(kafka.address, topic)) == 5, "what came again was left out"
+    assert len(consume(kafka.address, topic)) == 5, "repeated records are skipped"
     assert {message.key() for message in found} == {b"u1", b"u2", b"u3", b"u4", b"u5"}
     assert [visit.query.get("since_id") for visit in server.visits] == [None, "2", "2", "3", "3"]
     assert (tmp_path / "last").read_text() == "5\n"
@@ -154,7 +154,7 @@ def test_an_http_stream_that_stalls_drops_and_limits_reaches_the_topic_once(kafk
         "answers 429",
         "not even a heartbeat",
         "answers 503",
-        "2 records came again",
+        "repeated records skipped: 2",
     ):
         assert says in done.stderr
     assert "tok-123456" not in done.stderr + done.stdout
@@ -165,7 +165,7 @@ def test_a_broker_that_does_not_take_a_record_is_an_error(kafka):
     admin = AdminClient({"bootstrap.servers": kafka.address})
     admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "1000"})])[topic].result(30)
     target = KafkaTarget(kafka.address, topic)
-    feeding = Feeding([target], Live())
+    feeding = FeedLoop([target], Live())
 
     with pytest.raises(UnreachableError, match=f"did not take a record of topic '{topic}': .*too large"):
         feeding.run(iter([Record(b"k", b"fine"), Record(b"k", os.urandom(5000))]))

@@ -8,12 +8,11 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pytest
+from tests.failing_sink import FailOnce, with_hook
 from tests.services.postgres import PASSWORD
 
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.engine.targets import TargetWriter, rows_for
 from penstock.errors import PenstockError, UnreachableError
-from penstock.options import Batch
 from penstock.testing.connectors import SinkSuite, batch
 
 
@@ -53,8 +52,8 @@ def test_every_type_arrives_as_it_was(spark, postgres):
                TIMESTAMP_NTZ'2024-02-29 12:00:00' AS m, array(1, 2) AS n, CAST(NULL AS DATE) AS o
     """)
     sink = sink_of(postgres, create=True)
-    sink.fit(spark, rows.schema, "append")
-    sink.write_batch(rows, batch(0))
+    sink_writer = sink.open(spark, rows.schema, "append")
+    sink_writer.write(rows, batch(0))
 
     (found,) = postgres.ask(f"SELECT * FROM {sink.table}")
     moment = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=timezone.utc)
@@ -74,9 +73,9 @@ def test_text_becomes_what_the_column_is_and_defaults_are_kept(spark, postgres):
     key = str(uuid.uuid4())
     sink = sink_of(postgres, table=f"shop.{table}", key=("id",))
     rows = spark.createDataFrame([(key, '{"a": 1}', Decimal("12.5"))], "id string, what string, n decimal(20,4)")
-    sink.fit(spark, rows.schema, "update")
+    sink_writer = sink.open(spark, rows.schema, "update")
     for number in range(2):
-        sink.write_batch(rows, batch(number, mode="update"))
+        sink_writer.write(rows, batch(number, mode="update"))
 
     assert postgres.ask(f'SELECT id::text, "What", n, made IS NULL FROM shop.{table}') == [
         (key, {"a": 1}, Decimal("12.5"), False)
@@ -91,8 +90,8 @@ def test_a_view_of_other_readers_is_never_half_a_batch(spark, postgres, monkeypa
 
     sink = sink_of(postgres, create=True, isolation="repeatable read")
     schema = spark.createDataFrame([], "id int").schema
-    sink.fit(spark, schema, "complete")
-    sink.write_batch(spark.createDataFrame([(1,)], schema), batch(0, mode="complete"))
+    sink_writer = sink.open(spark, schema, "complete")
+    sink_writer.write(spark.createDataFrame([(1,)], schema), batch(0, mode="complete"))
     real, seen = Target.move, []
 
     def look(self, *arguments):
@@ -100,7 +99,7 @@ def test_a_view_of_other_readers_is_never_half_a_batch(spark, postgres, monkeypa
         seen.extend(postgres.ask(f"SELECT * FROM {sink.table}"))
 
     monkeypatch.setattr(Target, "move", look)
-    sink.write_batch(spark.createDataFrame([(2,), (3,)], schema), batch(1, mode="complete"))
+    sink_writer.write(spark.createDataFrame([(2,), (3,)], schema), batch(1, mode="complete"))
 
     assert seen == [(1,)]
     assert postgres.ask(f"SELECT * FROM {sink.table} ORDER BY id") == [(2,), (3,)]
@@ -110,7 +109,7 @@ def test_what_does_not_fit_is_named_in_the_database_s_words(spark, postgres, ref
     table = fresh()
     postgres.ask(f"CREATE TABLE {table} (id bigint, a numeric(5,2), b varchar(3), UNIQUE (id, b))")
     postgres.ask(f"CREATE UNIQUE INDEX ON {table} (id) WHERE b IS NULL")
-    said = refusal(sink_of(postgres, table=table).fit, spark, spark.sql("SELECT 1D AS id, 1L AS a").schema, "append")
+    said = refusal(sink_of(postgres, table=table).open, spark, spark.sql("SELECT 1D AS id, 1L AS a").schema, "append")
 
     assert said.startswith(
         f"the rows do not fit table {table} in jdbc:postgresql://127.0.0.1:{postgres.port}/postgres: "
@@ -119,15 +118,15 @@ def test_what_does_not_fit_is_named_in_the_database_s_words(spark, postgres, ref
     assert "a is bigint in the rows and numeric(5,2) in the table" in said
 
     rows = spark.sql("SELECT 1L AS id, 1.5BD AS a, 'x' AS b").schema
-    keyed = refusal(sink_of(postgres, table=table, key=("id",)).fit, spark, rows, "update")
+    keyed = refusal(sink_of(postgres, table=table, key=("id",)).open, spark, rows, "update")
     assert "has no primary key or unique index on (id), only on (b, id); add one, or correct 'key'" in keyed
-    sink_of(postgres, table=table, key=("b", "id")).fit(spark, rows, "update")
+    sink_of(postgres, table=table, key=("b", "id")).open(spark, rows, "update")
 
 
 def test_a_wrong_password_and_a_closed_port_are_said_without_the_password(spark, postgres):
     schema = spark.sql("SELECT 1 AS id").schema
     with pytest.raises(UnreachableError, match="password authentication failed") as caught:
-        sink_of(postgres, password="a-wrong-one").fit(spark, schema, "append")
+        sink_of(postgres, password="a-wrong-one").open(spark, schema, "append")
     assert "a-wrong-one" not in str(caught.value)
 
     from penstock.services.kafka import free_port
@@ -164,18 +163,7 @@ def test_a_pipeline_that_fails_inside_a_batch_writes_everything_once(project, po
         project.put(f"in/{number}.json", "\n".join(map(json.dumps, lines)), at=number + 1)
     rows, last = fresh(), fresh()
     text = PIPELINE.format(name=fresh(), url=postgres.url, password=PASSWORD, rows=rows, last=last)
-    pipeline = project.load(text)
-    real, failed = TargetWriter._write, []
-
-    def failing(self, target, frame, this: Batch):
-        if target.name == which and this.number == 1 and not failed:
-            failed.append(this)
-            if moment == "written":
-                target.connector.write_batch(rows_for(target, frame), this)
-            raise OSError("a crash")
-        real(self, target, frame, this)
-
-    monkeypatch.setattr(TargetWriter, "_write", failing)
+    pipeline = with_hook(project.load(text), which, FailOnce(batch=1, moment=moment))
     with pytest.raises(PenstockError, match="a crash"):
         project.run_once(pipeline)
     project.run_once(pipeline)

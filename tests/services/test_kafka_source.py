@@ -115,10 +115,10 @@ def test_latest_begins_with_what_comes_after_the_start(reading):
     reading.send("before")
     pipeline = reading.project.load(reading.text(TEXT, "start: latest", select="value"))
 
-    with reading.project.started(pipeline) as (queries, _, _):
-        queries[0].processAllAvailable()
+    with reading.project.started(pipeline) as (queries, _):
+        next(iter(queries)).processAllAvailable()
         reading.send("after")
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
 
     assert reading.rows == ["after"]
 

@@ -58,7 +58,7 @@ def test_a_statement_that_is_no_select_is_the_calls_fault(tmp_path: Path):
     refused = penstock("sql", "numbers.yaml", "DROP TABLE ticks", folder=project(tmp_path))
 
     assert refused.returncode == 2
-    assert "starts with 'DROP', and a step is one SELECT; take the statement out" in refused.stderr
+    assert "starts with 'DROP', and a step is one SELECT; remove the statement" in refused.stderr
 
 
 def test_a_look_of_the_page_ends_when_the_page_is_gone(tmp_path: Path):
@@ -105,4 +105,4 @@ def test_another_address_needs_tls_and_a_port_that_is_taken_is_said(tmp_path: Pa
     open_page = penstock("page", "--host", "0.0.0.0", folder=tmp_path)
 
     assert open_page.returncode == 2
-    assert "would send its token over the network in the clear; give --cert and --key" in open_page.stderr
+    assert "would send its token over the network in plain text; give --cert and --key" in open_page.stderr

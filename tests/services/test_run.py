@@ -100,7 +100,7 @@ def test_verbose_shows_the_traceback(tmp_path: Path):
 
 
 BAD = {
-    "a missing file": (None, "pipeline.yaml:1: there is no such file"),
+    "a missing file": (None, "pipeline.yaml:1: no such file"),
     "broken YAML": ("name: x\nsources: {a: [1, 2}\n", "pipeline.yaml:2: not YAML"),
     "a SQL error": (
         """
@@ -222,7 +222,7 @@ def test_a_new_project_passes_check_and_runs_with_no_service(tmp_path: Path):
     assert ran.returncode == 0, ran.stderr
     assert "|start|end|sensor|average|readings|" in ran.stdout
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_a_broker_that_has_never_answered_is_tried_once_and_one_that_has_by_policy(tmp_path: Path):

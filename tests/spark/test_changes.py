@@ -40,7 +40,10 @@ def run(project, step: str, number: int, **row: object) -> list[tuple]:
         # Not refused, and wrong: the old sum of another key, and the old sum as if it were a maximum.
         ("SELECT b, sum(n) AS total FROM events GROUP BY b", [("x", 8)]),
         ("SELECT a, max(n) AS total FROM events GROUP BY a", [("x", 5)]),
+        ("SELECT a, sum(m) AS total FROM events GROUP BY a", [("x", 12)]),
         ("SELECT a, avg(n) AS total FROM events GROUP BY a", None),
+        ("SELECT a, sum(n) AS total, count(*) AS n FROM events GROUP BY a", None),
+        ("SELECT a, b, sum(n) AS total FROM events GROUP BY a, b", None),
         ("SELECT n, sum(n) AS total FROM events GROUP BY n", None),
     ],
 )

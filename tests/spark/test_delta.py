@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from tests.failing_sink import FailOnce, with_hook
 
 from penstock.connectors.delta import DeltaSink, DeltaSource
-from penstock.engine.targets import TargetWriter
 from penstock.errors import BuildError, PenstockError
 from penstock.testing.connectors import SinkSuite, batch
 
@@ -68,12 +68,12 @@ def test_a_replayed_batch_makes_no_commit(spark, tmp_path):
     for options, mode in (({}, "append"), ({"key": ("id",)}, "update"), ({}, "complete")):
         sink = DeltaSink(path=str(tmp_path / mode), **options)
         rows = spark.createDataFrame([(1, "a")], "id int, name string")
-        sink.fit(spark, rows.schema, mode)
+        sink_writer = sink.open(spark, rows.schema, mode)
 
-        sink.write_batch(rows, batch(7, mode=mode))
+        sink_writer.write(rows, batch(7, mode=mode))
         version = DeltaTable(sink.path).version()
-        sink.write_batch(spark.createDataFrame([(2, "b")], rows.schema), batch(7, mode=mode))
-        sink.write_batch(spark.createDataFrame([(2, "b")], rows.schema), batch(6, mode=mode))
+        sink_writer.write(spark.createDataFrame([(2, "b")], rows.schema), batch(7, mode=mode))
+        sink_writer.write(spark.createDataFrame([(2, "b")], rows.schema), batch(6, mode=mode))
 
         assert DeltaTable(sink.path).version() == version
         assert rows_of(sink.path) == [(1, "a")]
@@ -82,9 +82,9 @@ def test_a_replayed_batch_makes_no_commit(spark, tmp_path):
 def test_batches_that_follow_each_other_carry_their_numbers_too(spark, tmp_path):
     rows = spark.createDataFrame([(1, "a")], "id int, name string")
     sink = DeltaSink(path=str(tmp_path / "lake"), options={"userMetadata": "from the till"})
-    sink.fit(spark, rows.schema, "append")
+    sink_writer = sink.open(spark, rows.schema, "append")
     for number in range(4):
-        sink.write_batch(rows, batch(number))
+        sink_writer.write(rows, batch(number))
 
     table = DeltaTable(sink.path)
     log = sorted(Path(sink.path, "_delta_log").glob("*.json"))
@@ -93,17 +93,18 @@ def test_batches_that_follow_each_other_carry_their_numbers_too(spark, tmp_path)
     assert {entry["userMetadata"] for entry in table.history(3)} == {"from the till"}
     # A driver that starts anew, and repeats what it cannot know.
     again = DeltaSink(path=sink.path)
-    again.fit(spark, rows.schema, "append")
-    again.write_batch(rows, batch(3))
-    again.write_batch(rows, batch(4))
+    again_writer = again.open(spark, rows.schema, "append")
+    again_writer.write(rows, batch(3))
+    again_writer.write(rows, batch(4))
     assert rows_of(sink.path) == [(1, "a")] * 5
 
 
 def test_of_two_processes_that_commit_the_same_batch_one_is_refused(spark, tmp_path):
     rows = spark.createDataFrame([(1, "a")], "id int, name string")
     slow, quick = (DeltaSink(path=str(tmp_path / "lake")) for _ in range(2))
-    slow.fit(spark, rows.schema, "append")
-    slow.write_batch(rows, batch(0))
+    slow_writer = slow.open(spark, rows.schema, "append")
+    quick_writer = quick.open(spark, rows.schema, "append")
+    slow_writer.write(rows, batch(0))
     begun, done = tmp_path / "begun", tmp_path / "done"
 
     def held(batches):
@@ -113,17 +114,17 @@ def test_of_two_processes_that_commit_the_same_batch_one_is_refused(spark, tmp_p
         yield from batches
 
     with ThreadPoolExecutor() as pool:
-        write = pool.submit(slow.write_batch, rows.coalesce(1).mapInArrow(held, rows.schema), batch(1))
+        write = pool.submit(slow_writer.write, rows.coalesce(1).mapInArrow(held, rows.schema), batch(1))
         try:
             while not begun.exists() and not write.done():
                 time.sleep(0.05)
-            quick.write_batch(rows, batch(1))
+            quick_writer.write(rows, batch(1))
         finally:
             done.touch()
 
     assert "DELTA_CONCURRENT_TRANSACTION" in str(write.exception())
     assert rows_of(tmp_path / "lake") == [(1, "a")] * 2
-    slow.write_batch(rows, batch(1))
+    slow_writer.write(rows, batch(1))
     assert rows_of(tmp_path / "lake") == [(1, "a")] * 2, "what failed is looked for"
 
 
@@ -142,19 +143,9 @@ sinks:
 """
 
 
-def test_two_tables_side_by_side_keep_their_numbers_apart(trades, monkeypatch):
+def test_two_tables_side_by_side_keep_their_numbers_apart(trades):
     """Each target's number is a setting of a session, and the first try of batch 1 fails after one of the writes."""
-    real, failed = TargetWriter._write, []
-
-    def failing(self, target, rows, this):
-        if (target.name, this.number) == ("last", 1) and not failed:
-            failed.append(this)
-            target.connector.write_batch(rows, this)
-            raise OSError("a crash")
-        real(self, target, rows, this)
-
-    monkeypatch.setattr(TargetWriter, "_write", failing)
-    pipeline = trades.load(SIDE_BY_SIDE)
+    pipeline = with_hook(trades.load(SIDE_BY_SIDE), "last", FailOnce(batch=1, moment="written"))
     with pytest.raises(PenstockError, match="a crash"):
         trades.run_once(pipeline)
     trades.run_once(pipeline)
@@ -168,9 +159,9 @@ def test_two_tables_side_by_side_keep_their_numbers_apart(trades, monkeypatch):
 def test_each_version_can_be_read_again(spark, tmp_path):
     sink = DeltaSink(path=str(tmp_path / "t"), key=("id",))
     schema = spark.createDataFrame([], "id int, name string").schema
-    sink.fit(spark, schema, "update")
+    sink_writer = sink.open(spark, schema, "update")
     for number, name in enumerate(["old", "new"]):
-        sink.write_batch(spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
+        sink_writer.write(spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
 
     assert rows_of(sink.path, version=1) == [(1, "old")]
     assert rows_of(sink.path) == [(1, "new")]
@@ -183,16 +174,16 @@ def test_rows_of_one_key_in_a_batch_are_refused_unless_one_is_the_latest(spark, 
     rows = spark.createDataFrame([(1, 5, "late"), (1, 3, "early"), (2, None, "none")], schema)
 
     strict = DeltaSink(path=str(tmp_path / "strict"), key=("id",))
-    strict.fit(spark, schema, "update")
+    strict_writer = strict.open(spark, schema, "update")
     with pytest.raises(Exception, match=r'several rows of one batch have the key \{"id":1\}; name the column'):
-        strict.write_batch(rows, batch(0, mode="update"))
+        strict_writer.write(rows, batch(0, mode="update"))
     assert rows_of(strict.path) == []
 
     latest = DeltaSink(path=str(tmp_path / "latest"), key=("id",), latest_by="at")
-    latest.fit(spark, schema, "update")
-    latest.write_batch(rows, batch(0, mode="update"))
+    latest_writer = latest.open(spark, schema, "update")
+    latest_writer.write(rows, batch(0, mode="update"))
     older = spark.createDataFrame([(1, 4, "older"), (2, 1, "some")], schema)
-    latest.write_batch(older, batch(1, mode="update"))
+    latest_writer.write(older, batch(1, mode="update"))
     assert rows_of(latest.path) == [(1, 5, "late"), (2, 1, "some")]
 
 
@@ -211,21 +202,21 @@ def test_other_columns_are_added_or_left_out_by_policy(spark, tmp_path, policy, 
 
     sink = DeltaSink(path=path, schema=policy, key=key)
     wide = spark.createDataFrame([(2, 2.5, "b")], "ID int, extra double, name string")
-    sink.fit(spark, wide.schema, "append")
-    sink.write_batch(wide, batch(0))
+    sink_writer = sink.open(spark, wide.schema, "append")
+    sink_writer.write(wide, batch(0))
 
     assert rows_of(path) == expected
     narrow = spark.createDataFrame([(3,)], "ID int")
-    sink.fit(spark, narrow.schema, "append")
-    sink.write_batch(narrow, batch(1))
+    sink_writer = sink.open(spark, narrow.schema, "append")
+    sink_writer.write(narrow, batch(1))
     assert rows_of(path)[-1][:2] == (3, None)
 
 
 def test_everything_that_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
     sink = DeltaSink(path=str(tmp_path / "t"))
-    sink.fit(spark, spark.createDataFrame([], "a int, b string, c bigint").schema, "append")
+    sink.open(spark, spark.createDataFrame([], "a int, b string, c bigint").schema, "append")
 
-    said = refusal(sink.fit, spark, spark.createDataFrame([], "b int, c int, d date").schema, "append")
+    said = refusal(sink.open, spark, spark.createDataFrame([], "b int, c int, d date").schema, "append")
 
     assert said == (
         f"the rows do not fit the table in {sink.path}: missing in the rows: a int; not in the table: d date; "
@@ -236,28 +227,28 @@ def test_everything_that_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
 
 def test_options_that_name_unknown_columns_or_other_partitions_are_refused(spark, tmp_path, refusal):
     schema = spark.createDataFrame([], "id int, day string").schema
-    DeltaSink(path=str(tmp_path / "t"), partition_by=("day",)).fit(spark, schema, "append")
+    DeltaSink(path=str(tmp_path / "t"), partition_by=("day",)).open(spark, schema, "append")
 
-    assert refusal(DeltaSink(path=str(tmp_path / "t"), partition_by=("id",)).fit, spark, schema, "append") == (
+    assert refusal(DeltaSink(path=str(tmp_path / "t"), partition_by=("id",)).open, spark, schema, "append") == (
         f"the table in {tmp_path}/t is partitioned by day, not by id; correct 'partition_by' or 'path'"
     )
-    assert refusal(DeltaSink(path="t", key=("ids",)).fit, spark, schema, "update") == (
+    assert refusal(DeltaSink(path="t", key=("ids",)).open, spark, schema, "update") == (
         "'key' names 'ids', which the rows do not have; did you mean 'id'?"
     )
-    assert "add 'key: [...]'" in refusal(DeltaSink(path="t").fit, spark, schema, "update")
+    assert "add 'key: [...]'" in refusal(DeltaSink(path="t").open, spark, schema, "update")
 
 
 @pytest.mark.parametrize("every", ["2 batches", "1 millisecond"])
 def test_small_files_are_put_together_by_schedule(spark, tmp_path, every):
     sink = DeltaSink(path=str(tmp_path / "t"), compact={"every": every, "vacuum": "7 days"}, target_file_size="1 MB")
     rows = spark.createDataFrame([(1,)], "id int")
-    sink.fit(spark, rows.schema, "append")
-    sink.write_batch(rows, batch(0))
+    sink_writer = sink.open(spark, rows.schema, "append")
+    sink_writer.write(rows, batch(0))
     dead = Path(files_of(sink.path)[0]).with_name("part-of-a-crashed-write.parquet")
     dead.write_bytes(b"")
     os.utime(dead, (1, 1))
 
-    sink.write_batch(rows, batch(1))
+    sink_writer.write(rows, batch(1))
 
     assert len(files_of(sink.path)) == 1
     assert rows_of(sink.path) == [(1,), (1,)]
@@ -268,8 +259,8 @@ def test_small_files_are_put_together_by_schedule(spark, tmp_path, every):
 def test_large_batches_are_cut_into_files_of_the_target_size(spark, tmp_path):
     rows = spark.range(200_000).selectExpr("id", "uuid() AS text").repartition(8)
     small = DeltaSink(path=str(tmp_path / "small"), target_file_size="1 MB")
-    small.fit(spark, rows.schema, "append")
-    small.write_batch(rows, batch(0))
+    small_writer = small.open(spark, rows.schema, "append")
+    small_writer.write(rows, batch(0))
 
     assert len(files_of(small.path)) > 1
     assert len(DeltaTable(small.path).to_pyarrow_table()) == 200_000
@@ -278,9 +269,9 @@ def test_large_batches_are_cut_into_files_of_the_target_size(spark, tmp_path):
 def test_a_stream_reads_what_is_added_from_where_it_should(project):
     sink = DeltaSink(path=str(project.folder / "lake"))
     rows = project.spark.createDataFrame([(1,)], "id int")
-    sink.fit(project.spark, rows.schema, "append")
+    sink_writer = sink.open(project.spark, rows.schema, "append")
     for number in range(3):
-        sink.write_batch(project.spark.createDataFrame([(number,)], rows.schema), batch(number))
+        sink_writer.write(project.spark.createDataFrame([(number,)], rows.schema), batch(number))
     text = """
     sources: {{lake: {{delta: {{path: lake, {options}}}}}}}
     sinks: {{{name}: {{from: lake, memory: {{}}}}}}
@@ -325,9 +316,9 @@ def test_a_stream_of_a_table_whose_rows_change_fails_by_default(project, refusal
 def test_a_change_feed_has_every_change(project):
     sink = DeltaSink(path=str(project.folder / "lake"), key=("id",), options={"delta.enableChangeDataFeed": True})
     schema = project.spark.createDataFrame([], "id int, name string").schema
-    sink.fit(project.spark, schema, "update")
+    sink_writer = sink.open(project.spark, schema, "update")
     for number, name in enumerate(["old", "new"]):
-        sink.write_batch(project.spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
+        sink_writer.write(project.spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
 
     project.run("""
     sources: {lake: {delta: {path: lake, change_feed: true}}}
@@ -357,7 +348,7 @@ def test_options_of_streams_and_of_tables_are_not_mixed(spark, tmp_path, refusal
 def test_a_static_table_is_read_again_when_it_has_a_new_version(project):
     import threading
 
-    from penstock.engine.run import start, stop
+    from penstock.engine import start
 
     spark, users = project.spark, str(project.folder / "users")
     spark.createDataFrame([("ann", "Rome")], "who string, city string").write.format("delta").save(users)
@@ -370,16 +361,16 @@ def test_a_static_table_is_read_again_when_it_has_a_new_version(project):
     sinks: {named_by_delta: {from: named, files: {path: out, format: json}}}
     """)
     refreshed = threading.Event()
-    queries = start(pipeline, spark, tell=lambda _what, **_facts: refreshed.set())
+    queries = start(pipeline, spark, emit=lambda _what, **_facts: refreshed.set())
     try:
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
         spark.createDataFrame([("ann", "Paris")], "who string, city string").write.format("delta").mode(
             "overwrite"
         ).save(users)
         assert refreshed.wait(30), "the table was not read again"
         project.put("logins/2.json", '{"who": "ann"}', at=2)
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
     finally:
-        stop(queries)
+        queries.stop()
 
     assert project.written("out", "json", "who string, city string") == [("ann", "Paris"), ("ann", "Rome")]

@@ -119,11 +119,11 @@ def test_files_older_than_max_age_before_the_newest_are_ignored(project):
     project.put("input/new.txt", "new\n", at=7 * HOUR // 2)
     pipeline = project.load(source("format: text, max_age: 1 hour 30 minutes"))
 
-    with project.started(pipeline) as (queries, _, _):
-        queries[0].processAllAvailable()
+    with project.started(pipeline) as (queries, _):
+        next(iter(queries)).processAllAvailable()
         project.put("input/older.txt", "older\n", at=2 * HOUR - 1)
         project.put("input/edge.txt", "edge\n", at=2 * HOUR + 1)
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
 
     assert project.rows("out") == [("edge",), ("new",), ("old",)]
 

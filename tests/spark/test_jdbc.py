@@ -72,8 +72,8 @@ def test_every_type_arrives_as_one_would_expect(spark, tmp_path):
                TIMESTAMP_NTZ'2024-02-29 12:00:00' AS m, CAST(NULL AS TIMESTAMP) AS n
     """)
     sink = sqlite(file, create=True)
-    sink.fit(spark, rows.schema, "append")
-    sink.write_batch(rows, batch(0))
+    sink_writer = sink.open(spark, rows.schema, "append")
+    sink_writer.write(rows, batch(0))
 
     (found,) = ask(file, "SELECT * FROM rows")
     assert found == (
@@ -89,10 +89,10 @@ def test_names_and_values_cannot_become_sql(spark, tmp_path):
     sink = JdbcSink(
         url=f"jdbc:sqlite:{file}", table=f'"{evil.replace(chr(34), chr(34) * 2)}"', create=True, key=(evil,)
     )
-    sink.fit(spark, rows.schema, "append")
+    sink_writer = sink.open(spark, rows.schema, "append")
     writer = batch(0)
-    sink.write_batch(rows, writer)
-    sink.write_batch(rows, batch(1))
+    sink_writer.write(rows, writer)
+    sink_writer.write(rows, batch(1))
 
     name = evil.replace('"', '""')
     assert ask(file, f'SELECT * FROM "{name}"') == [(evil, 1)]
@@ -104,7 +104,7 @@ def test_the_rows_and_the_number_are_one_transaction(spark, tmp_path, monkeypatc
     """A failure after the rows are moved, and before the commit, leaves neither."""
     file, rows = tmp_path / "t.db", spark.createDataFrame([(1,)], "id int")
     sink = sqlite(file, create=True, isolation="serializable")
-    sink.fit(spark, rows.schema, "append")
+    sink_writer = sink.open(spark, rows.schema, "append")
     real = Target.move
 
     def fails(self, *arguments):
@@ -113,11 +113,11 @@ def test_the_rows_and_the_number_are_one_transaction(spark, tmp_path, monkeypatc
 
     monkeypatch.setattr(Target, "move", fails)
     with pytest.raises(OSError, match="a crash"):
-        sink.write_batch(rows, batch(0))
+        sink_writer.write(rows, batch(0))
     assert (ask(file, "SELECT * FROM rows"), ask(file, "SELECT * FROM penstock_batches")) == ([], [])
 
     monkeypatch.setattr(Target, "move", real)
-    sink.write_batch(rows, batch(0))
+    sink_writer.write(rows, batch(0))
     assert ask(file, "SELECT * FROM rows") == [(1,)]
 
 
@@ -133,9 +133,9 @@ def test_rows_of_a_task_that_was_run_twice_are_noticed(spark, tmp_path, monkeypa
     monkeypatch.setattr(Target, "move", with_another)
     for key in ((), ("id",)):
         sink = JdbcSink(url=f"jdbc:sqlite:{file}", table=f"rows{len(key)}", create=True, key=key)
-        sink.fit(spark, rows.schema, "append")
+        sink_writer = sink.open(spark, rows.schema, "append")
         with pytest.raises(RunError, match="1 rows of batch 0 were sent twice") as caught:
-            sink.write_batch(rows, batch(0))
+            sink_writer.write(rows, batch(0))
         assert caught.value.retry
         assert ask(file, f"SELECT * FROM {sink.table}") == []
 
@@ -144,19 +144,18 @@ def test_another_run_that_still_lives_fails_when_it_comes_to_move_its_rows(spark
     """A new run begins the same batch while the old one is between writing aside and moving."""
     file, rows = tmp_path / "t.db", spark.createDataFrame([(1,)], "id int")
     old, new = sqlite(file, create=True), sqlite(file, create=True)
-    old.fit(spark, rows.schema, "append")
-    real, once = JdbcSink._staged, []
+    old_writer, new_writer = (sink.open(spark, rows.schema, "append") for sink in (old, new))
+    real, once = Target.move, []
 
     def overtaken(self, *arguments):
-        staged = real(self, *arguments)
         if not once:
-            once.append(staged)
-            new.write_batch(rows, batch(0))
-        return staged
+            once.append(self)
+            new_writer.write(rows, batch(0))
+        real(self, *arguments)
 
-    monkeypatch.setattr(JdbcSink, "_staged", overtaken)
+    monkeypatch.setattr(Target, "move", overtaken)
     with pytest.raises(PenstockError):
-        old.write_batch(rows, batch(0))
+        old_writer.write(rows, batch(0))
 
     assert ask(file, "SELECT * FROM rows") == [(1,)]
     assert ask(file, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1") == [
@@ -169,14 +168,14 @@ def test_of_rows_of_one_key_the_latest_stays(spark, tmp_path):
     file = tmp_path / "t.db"
     sink = sqlite(file, create=True, key=("id",), latest_by="at")
     schema = spark.createDataFrame([], "id int, at int, name string").schema
-    sink.fit(spark, schema, "update")
+    sink_writer = sink.open(spark, schema, "update")
 
-    sink.write_batch(spark.createDataFrame([(1, 5, "late"), (1, 3, "early")], schema), batch(0, mode="update"))
-    sink.write_batch(spark.createDataFrame([(1, 4, "older"), (2, 1, "some")], schema), batch(1, mode="update"))
+    sink_writer.write(spark.createDataFrame([(1, 5, "late"), (1, 3, "early")], schema), batch(0, mode="update"))
+    sink_writer.write(spark.createDataFrame([(1, 4, "older"), (2, 1, "some")], schema), batch(1, mode="update"))
 
     assert ask(file, "SELECT * FROM rows ORDER BY id") == [(1, 5, "late"), (2, 1, "some")]
     with pytest.raises(Exception, match=r'a row has no value in its key \{"id":null\}'):
-        sink.write_batch(spark.createDataFrame([(None, 4, "nobody")], schema), batch(2, mode="update"))
+        sink_writer.write(spark.createDataFrame([(None, 4, "nobody")], schema), batch(2, mode="update"))
 
 
 def test_what_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
@@ -185,24 +184,24 @@ def test_what_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
     rows = spark.createDataFrame([], "id bigint, c string, e map<string,int>").schema
 
     fix = "change what the sink reads (to_json makes text of anything), or the table"
-    assert refusal(sqlite(file).fit, spark, rows, "append") == (
+    assert refusal(sqlite(file).open, spark, rows, "append") == (
         f"the rows do not fit table rows in jdbc:sqlite:{file}: missing in the rows: a text, b text; "
         "not in the table: e map<string,int>; c is string in the rows and real in the table; "
         f"{fix}, or set 'schema: ignore' to leave other columns out"
     )
-    assert refusal(sqlite(file, schema="ignore").fit, spark, rows, "append") == (
+    assert refusal(sqlite(file, schema="ignore").open, spark, rows, "append") == (
         f"the rows do not fit table rows in jdbc:sqlite:{file}: missing in the rows: a text; "
         f"c is string in the rows and real in the table; {fix}"
     )
     fine = spark.createDataFrame([], "id int, a string, b string, c double").schema
-    assert refusal(sqlite(file, key=("a",)).fit, spark, fine, "update") == (
+    assert refusal(sqlite(file, key=("a",)).open, spark, fine, "update") == (
         f"table rows in jdbc:sqlite:{file} has no primary key or unique index on (a), only on (id); "
         "add one, or correct 'key'"
     )
-    assert refusal(sqlite(tmp_path / "none.db").fit, spark, fine, "append") == (
+    assert refusal(sqlite(tmp_path / "none.db").open, spark, fine, "append") == (
         f"there is no table rows in jdbc:sqlite:{tmp_path}/none.db; create it, correct 'table', or set 'create: true'"
     )
-    assert refusal(sqlite(tmp_path / "new.db", create=True).fit, spark, rows, "append") == (
+    assert refusal(sqlite(tmp_path / "new.db", create=True).open, spark, rows, "append") == (
         "SQLite has no type for e map<string,int>; make text of it with to_json in what the sink reads"
     )
 
@@ -211,8 +210,8 @@ def test_columns_are_left_out_both_ways_when_that_is_asked_for(spark, tmp_path):
     file = tmp_path / "t.db"
     ask(file, "CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT)")
     sink, rows = sqlite(file, schema="ignore"), spark.createDataFrame([(1, 2.5)], "ID int, extra double")
-    sink.fit(spark, rows.schema, "append")
-    sink.write_batch(rows, batch(0))
+    sink_writer = sink.open(spark, rows.schema, "append")
+    sink_writer.write(rows, batch(0))
 
     assert ask(file, "SELECT * FROM rows") == [(1, None)]
 
@@ -221,7 +220,7 @@ def test_a_database_that_cannot_be_opened_is_named_without_its_password(spark, t
     sink = JdbcSink(url=f"jdbc:sqlite:{tmp_path}/no/such/folder/t.db?password=hunter2", table="t", password="hunter2")
 
     with pytest.raises(UnreachableError, match="cannot be opened") as caught:
-        sink.fit(spark, spark.createDataFrame([], "id int").schema, "append")
+        sink.open(spark, spark.createDataFrame([], "id int").schema, "append")
     assert "hunter2" not in f"{caught.value} {sink!r}"
     assert caught.value.retry
 
@@ -268,7 +267,7 @@ sinks:
     ],
 )
 def test_a_static_table_is_really_read_again(project, name, options, static):
-    from penstock.engine.run import start, stop
+    from penstock.engine import start
 
     file = project.folder / "users.db"
     ask(file, "CREATE TABLE users (who TEXT, city TEXT)")
@@ -276,23 +275,23 @@ def test_a_static_table_is_really_read_again(project, name, options, static):
     project.put("logins/1.json", '{"who": "ann"}', at=1)
     refreshed = threading.Event()
     pipeline = project.load(STATIC.format(name=name, options=options, static=static))
-    queries = start(pipeline, project.spark, tell=lambda _what, **_facts: refreshed.set())
+    queries = start(pipeline, project.spark, emit=lambda _what, **_facts: refreshed.set())
     try:
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
         ask(file, "DELETE FROM users")
         ask(file, "INSERT INTO users (rowid, who, city) VALUES (9, 'ann', 'Paris')")
         refreshed.clear()
         assert refreshed.wait(30), "the table was not read again"
         project.put("logins/2.json", '{"who": "ann"}', at=2)
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
     finally:
-        stop(queries)
+        queries.stop()
 
     assert project.written("out", "json", "who string, city string") == [("ann", "Paris"), ("ann", "Rome")]
 
 
 def test_a_table_that_cannot_be_looked_at_is_told_of_and_looked_at_again(project):
-    from penstock.engine.run import start, stop
+    from penstock.engine import start
 
     file = project.folder / "users.db"
     ask(file, "CREATE TABLE users (who TEXT, city TEXT)")
@@ -308,17 +307,17 @@ def test_a_table_that_cannot_be_looked_at_is_told_of_and_looked_at_again(project
     queries = start(
         project.load(STATIC.format(name="looked_at", options=options, static="{refresh: on change}")),
         project.spark,
-        tell=tell,
+        emit=tell,
     )
     try:
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
         ask(file, "ALTER TABLE users RENAME TO away")
         assert seen["stale"].wait(30)
         ask(file, "ALTER TABLE away RENAME TO users")
         ask(file, "INSERT INTO users VALUES ('ann', 'Rome')")
         assert seen["refreshed"].wait(30)
     finally:
-        stop(queries)
+        queries.stop()
 
     assert [what for what, _ in told] == ["stale", "refreshed"]
     assert "no such table: users" in told[0][1]["reason"]
@@ -352,7 +351,7 @@ sinks:
 
     assert said == [
         "p.yaml:3: source 'a': jdbc can only be read as a static table; add 'static: true'",
-        "p.yaml:4: source 'b': jdbc does not tell when the table has changed; "
-        "set 'version_query', or refresh it every so often, like '10 minutes'",
+        "p.yaml:4: source 'b': jdbc cannot detect changes of the table; "
+        "set 'version_query', or refresh it at an interval, like '10 minutes'",
         "p.yaml:8: sink 'out': mode update replaces rows, and a jdbc sink finds them by 'key'; add 'key: [...]'",
     ]

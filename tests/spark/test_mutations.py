@@ -83,11 +83,11 @@ def test_an_example_passes_its_own_tests(spark, file):
     (suite,) = discover([EXAMPLES / file])
 
     with ThreadPoolExecutor(3) as pool:
-        outcomes = list(pool.map(lambda trial: run(trial, suite.pipeline, spark), suite.trials))
+        results = list(pool.map(lambda case: run(case, suite.pipeline, spark), suite.cases))
 
     assert suite.findings == ()
-    assert outcomes
-    assert [outcome.text for outcome in outcomes if not outcome.passed] == []
+    assert results
+    assert [outcome.text for outcome in results if not outcome.passed] == []
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: f"{Path(each.file).stem}: {each.says}")
@@ -106,5 +106,5 @@ def _is_noticed(file: Path, by: str, spark: SparkSession) -> bool:
     (suite,) = discover([file])
     if suite.findings or suite.pipeline is None:
         return True
-    likely_first = sorted(suite.trials, key=lambda trial: by not in trial.name)
-    return any(not run(trial, suite.pipeline, spark).passed for trial in likely_first)
+    likely_first = sorted(suite.cases, key=lambda case: by not in case.name)
+    return any(not run(case, suite.pipeline, spark).passed for case in likely_first)

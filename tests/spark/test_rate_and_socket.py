@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from penstock.feeds import FEEDS
-from penstock.feeds.loop import Feeding
+from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Steady
 from penstock.feeds.socket import SocketTarget
 from penstock.services.kafka import free_port
@@ -59,11 +59,11 @@ def reading(port: int, more: str = "", options: str = "") -> str:
 def read(project, port: int, count: int, more: str = "", options: str = ""):
     """Run a socket source until the sink has so many rows, and give what was reported."""
     pipeline = project.load(reading(port, more, options))
-    with project.started(pipeline) as (queries, run, _):
+    with project.started(pipeline) as (queries, run):
         deadline = monotonic() + PATIENCE_SECONDS
         while sum(batch.rows_in for batch in run.batches) < count:
             assert monotonic() < deadline
-            queries[0].processAllAvailable()
+            next(iter(queries)).processAllAvailable()
     return run
 
 
@@ -111,11 +111,11 @@ def test_a_rate_gives_numbered_rows(project, more):
           out: {{from: ticks, memory: {{}}}}
         """)
 
-    with project.started(pipeline) as (queries, run, _):
+    with project.started(pipeline) as (queries, run):
         deadline = monotonic() + PATIENCE_SECONDS
         while not run.batches:
             assert monotonic() < deadline
-            queries[0].processAllAvailable()
+            next(iter(queries)).processAllAvailable()
 
     assert project.spark.table("out").dtypes == [("timestamp", "timestamp"), ("value", "bigint")]
     assert project.spark.table("out").where("value = 0").count() == 1
@@ -124,7 +124,7 @@ def test_a_rate_gives_numbered_rows(project, more):
 def test_a_feed_that_waits_at_a_port_is_read_to_its_last_line(project):
     port, made, listening = free_port(), list(islice(FEEDS["lines"](7), 500)), threading.Event()
     target = SocketTarget("127.0.0.1", port, lambda _: listening.set())
-    feeding = threading.Thread(target=Feeding([target], Steady(2000)).run, args=(iter(made),))
+    feeding = threading.Thread(target=FeedLoop([target], Steady(2000)).run, args=(iter(made),))
     feeding.start()
     assert listening.wait(PATIENCE_SECONDS)
 

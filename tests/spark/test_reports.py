@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import threading
 
-from penstock.engine.drain import wait_for_reports
-from penstock.engine.run import listen
+from penstock.spark.internals import wait_for_listeners
+
+PIPELINE = """
+name: late
+sources:
+  rows: {rate: {}}
+sinks:
+  late_reports: {from: rows, memory: {}, trigger: once}
+"""
 
 
-def test_reports_that_are_late_are_no_error_and_are_waited_for(spark):
-    reported, go_on = threading.Event(), threading.Event()
+def test_reports_that_are_late_are_not_an_error_and_are_waited_for(project):
+    reported, proceed = threading.Event(), threading.Event()
 
     def slow(_progress: dict) -> None:
         reported.set()
-        assert go_on.wait(60)
+        assert proceed.wait(60)
 
-    listener = listen(spark, slow, threading.Event())
-    query = spark.readStream.format("rate").load().writeStream.format("noop").trigger(once=True).start()
+    from penstock.engine import start
+
+    queries = start(project.load(PIPELINE), project.spark, on_progress=slow)
     try:
-        query.awaitTermination()
+        queries["late_reports"].awaitTermination()
         assert reported.wait(60)
 
-        in_time = wait_for_reports(spark, 0.2)
-        go_on.set()
+        in_time = wait_for_listeners(project.spark, 0.2)
+        proceed.set()
 
         assert not in_time
-        assert wait_for_reports(spark, 60)
+        assert wait_for_listeners(project.spark, 60)
     finally:
-        go_on.set()
-        spark.streams.removeListener(listener)
+        proceed.set()
+        queries.stop()

@@ -8,9 +8,9 @@ import uuid
 from pathlib import Path
 
 import pytest
+from tests.failing_sink import FailOnce, with_hook
 
 from penstock.engine import start
-from penstock.engine.targets import TargetWriter, rows_for
 from penstock.errors import PenstockError
 
 PIPELINE = """
@@ -97,32 +97,15 @@ def test_any_reader_of_the_folder_sees_each_row_once(project, folder):
     assert read.select("batch").distinct().count() == 3
 
 
-@pytest.mark.parametrize("moment", ["before", "written", "noted"])
+@pytest.mark.parametrize("moment", ["before", "written"])
 @pytest.mark.parametrize("which", ["everything", "even"])
-def test_a_batch_that_is_replayed_is_written_once(project, folder, monkeypatch, which, moment):
-    """The second batch fails before, after and long after the write of one of its targets."""
-    real = TargetWriter._write
-    failed = []
-
-    def failing(self, target, rows, batch):
-        due = (target.name, batch.number) == (which, 1) and not failed
-        if due and moment == "before":
-            failed.append(batch)
-            raise OSError("a crash before the write")
-        if due and moment == "written":
-            failed.append(batch)
-            target.connector.write_batch(rows_for(target, rows), batch)
-            raise OSError("a crash after the write and before the ledger")
-        real(self, target, rows, batch)
-        if due:
-            failed.append(batch)
-            raise OSError("a crash after the ledger")
-
-    monkeypatch.setattr(TargetWriter, "_write", failing)
-    pipeline = project.load(PIPELINE)
+def test_a_batch_that_is_replayed_is_written_once(project, folder, which, moment):
+    """The second batch fails before or after the write of one of its targets; the ledger has the other one."""
+    failure = FailOnce(batch=1, moment=moment)
+    pipeline = with_hook(project.load(PIPELINE), which, failure)
     with pytest.raises(PenstockError, match="a crash"):
         project.run_once(pipeline)
-    assert failed
+    assert failure.failed
 
     project.run_once(pipeline)
 
@@ -130,14 +113,11 @@ def test_a_batch_that_is_replayed_is_written_once(project, folder, monkeypatch, 
     assert numbers(folder / "even", "tens") == [0, 20, 100, 120, 200, 220]
 
 
-def test_what_is_kept_of_a_batch_is_released_even_when_it_fails(project, folder, monkeypatch):
-    def fails(*_arguments):
-        raise OSError("no")
-
-    monkeypatch.setattr(TargetWriter, "_write", fails)
+def test_the_cached_batch_is_released_even_when_it_fails(project, folder):
+    pipeline = with_hook(project.load(PIPELINE), "even", FailOnce(batch=0, moment="before"))
     before = project.spark.sparkContext._jsc.getPersistentRDDs().size()
     with pytest.raises(PenstockError):
-        project.run(PIPELINE)
+        project.run_once(pipeline)
 
     assert project.spark.sparkContext._jsc.getPersistentRDDs().size() == before
 
@@ -198,11 +178,11 @@ def test_an_optional_target_that_fails_is_told_and_the_pipeline_goes_on(project,
         project.load(optional(own, yes=True)),
         project.spark,
         once=True,
-        tell=lambda what, **facts: told.append((what, facts)),
+        emit=lambda what, **facts: told.append((what, facts)),
     )
-    queries[0].awaitTermination()
+    next(iter(queries)).awaitTermination()
 
-    assert queries[0].exception() is None
+    assert next(iter(queries)).exception() is None
     assert len(numbers(folder / "everything")) == 12
     ((what, facts),) = told
     assert (what, facts["target"], facts["batch"], facts["rows"]) == ("missed", "foreach_batch", 0, 12)

@@ -64,7 +64,7 @@ def our_tokens(text: str) -> list[tuple[str, int, int]] | None:
         found = tokenize(text)
     except ValueError:
         return None
-    return [(each.kind if each.kind in KINDS.values() else "other", each.start, each.end) for each in found]
+    return [(each.type if each.type in KINDS.values() else "other", each.start, each.end) for each in found]
 
 
 def comparable(text: str, found: list[tuple[str, int, int]] | None) -> Any:

@@ -49,23 +49,23 @@ def test_an_outer_join_keeps_who_is_not_in_the_table(project):
 
 def run_over_a_change(project, static: str, *, wait_for_refresh: bool) -> list[tuple]:
     """One login, then the table changes, then another login."""
-    from penstock.engine.run import start, stop
+    from penstock.engine import start
 
     project.put("users/1.csv", "ann,Rome\n", at=1)
     project.put("logins/1.json", '{"who": "ann", "n": 1}\n', at=1)
     refreshed = threading.Event()
-    queries = start(pipeline(project, static), project.spark, tell=lambda _what, **_facts: refreshed.set())
+    queries = start(pipeline(project, static), project.spark, emit=lambda _what, **_facts: refreshed.set())
     try:
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
         project.put("users/1.csv", "ann,Paris\n", at=2)
         project.put("users/2.csv", "eve,Cairo\n", at=2)
         refreshed.clear()
         if wait_for_refresh:
             assert refreshed.wait(30), "the table was not read again"
         project.put("logins/2.json", '{"who": "ann", "n": 2}\n{"who": "eve", "n": 3}\n', at=2)
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
     finally:
-        stop(queries)
+        queries.stop()
     return found(project)
 
 

@@ -134,7 +134,7 @@ def test_a_batch_that_differs_when_replayed_is_an_error(spark, how):
 
     with Bench(pipeline, spark) as bench:
         bench.crash(how)
-        with pytest.raises(ReplayError, match=r"sink 'out': batch 0 wrote other rows when it was replayed"):
+        with pytest.raises(ReplayError, match=r"sink 'out': batch 0 wrote different rows when it was replayed"):
             bench.feed("lines", "a")
 
 
@@ -294,11 +294,11 @@ def test_a_pipeline_that_spark_refuses_says_why(spark):
 
 def test_words_that_are_not_known_are_said_with_the_nearest(spark):
     with Bench(clicks(), spark) as bench:
-        with pytest.raises(CallError, match=r"there is no source 'click'; did you mean 'clicks'\?"):
+        with pytest.raises(CallError, match=r"unknown source 'click'; did you mean 'clicks'\?"):
             bench.feed("click", {})
-        with pytest.raises(CallError, match=r"there is no sink 'outt'; did you mean 'out'\?"):
+        with pytest.raises(CallError, match=r"unknown sink 'outt'; did you mean 'out'\?"):
             bench.rows("outt")
-        with pytest.raises(CallError, match=r"there is no moment of a crash 'after_writ'"):
+        with pytest.raises(CallError, match=r"unknown moment of a crash 'after_writ'"):
             bench.crash("after_writ")
 
 

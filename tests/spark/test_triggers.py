@@ -27,10 +27,10 @@ def written(project) -> list[str]:
 def test_the_default_trigger_reads_on_as_files_appear(project):
     numbers(project, 1, 2)
 
-    with project.started(project.load(pipeline("default"))) as (queries, run, _):
-        queries[0].processAllAvailable()
+    with project.started(project.load(pipeline("default"))) as (queries, run):
+        next(iter(queries)).processAllAvailable()
         numbers(project, 3)
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
 
     assert written(project) == ["1", "2", "3"]
     assert [batch.rows_in for batch in run.batches] == [1, 1, 1]
@@ -39,10 +39,10 @@ def test_the_default_trigger_reads_on_as_files_appear(project):
 def test_an_interval_reads_on_as_files_appear(project):
     numbers(project, 1)
 
-    with project.started(project.load(pipeline("100 milliseconds"))) as (queries, _, _):
-        queries[0].processAllAvailable()
+    with project.started(project.load(pipeline("100 milliseconds"))) as (queries, _):
+        next(iter(queries)).processAllAvailable()
         numbers(project, 2)
-        queries[0].processAllAvailable()
+        next(iter(queries)).processAllAvailable()
 
     assert written(project) == ["1", "2"]
 
@@ -107,11 +107,11 @@ def test_waiting_ends_when_it_has_been_enough(project):
     numbers(project, 1)
     pipeline_ = project.load(pipeline("default"))
 
-    with project.started(pipeline_) as (queries, run, ended):
-        wait(pipeline_, queries, ended, enough=lambda: bool(run.batches))
+    with project.started(pipeline_) as (queries, run):
+        queries.wait(lambda: bool(run.batches))
 
-        assert queries[0].isActive
-    assert not queries[0].isActive
+        assert next(iter(queries)).isActive
+    assert not next(iter(queries)).isActive
 
 
 def test_the_checkpoint_of_another_pipeline_is_refused(project, refusal):

@@ -1,4 +1,4 @@
-"""Who else can change a file."""
+"""Which other users can change a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_others_who_can_write_are_named(what: os.stat_result, who: str):
     assert other_writers(what, US) == who
 
 
-def test_the_private_group_of_a_user_has_nobody_else_in_it():
+def test_the_private_group_of_a_user_does_not_count():
     assert other_writers(found(0o664, group=US), US) == ""
     assert other_writers(found(0o2775, user=0, group=US), US) == ""
     assert other_writers(found(0o664, user=0, group=0), 0) == "its group can (mode 664)"

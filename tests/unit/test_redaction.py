@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock import redaction
 from penstock.errors import PenstockError
 from penstock.options import Secret
-from penstock.redaction import forget, java_pattern, redact, redacted, remember
+from penstock.redaction import forget, java_pattern, redact, redact_values, remember
 
 AWKWARD = "a\"b\\c;d'e/f g{h}$i\u00fcj\nk"
 
@@ -56,7 +56,7 @@ def test_the_longer_of_two_secrets_wins():
 def test_numbers_stay_numbers_in_what_becomes_json():
     remember("9092")
 
-    assert redacted({"port": 9092, "at": ["host:9092", {"9092": None}]}) == {
+    assert redact_values({"port": 9092, "at": ["host:9092", {"9092": None}]}) == {
         "port": 9092,
         "at": ["host:***", {"***": None}],
     }
@@ -89,7 +89,7 @@ def test_records_of_logging_are_without_secrets(caplog):
 
 
 def test_an_uncaught_error_is_printed_without_secrets():
-    code = "from penstock import redaction as r; r.guard(); r.remember('hunter'+'2'); raise ValueError('hunter'+'2')"
+    code = "from penstock import redaction as r; r.install_hooks(); r.remember('hunter'+'2'); raise ValueError('hunter'+'2')"
 
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 

@@ -1,4 +1,4 @@
-"""What Sphinx gets from us: generated references, drawn pictures, and links that stay inside the guide."""
+"""The Sphinx extension of the guide: generated references, diagrams, and links that stay inside the guide."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from guide.graph import drawn_graph
+from guide.graph import draw_graph
 from guide.reference import PARTS
-from guide.timeline import drawn_timeline
+from guide.timeline import draw_timeline
 
 ROOT = Path(__file__).parents[3]
 MARKER = re.compile(r"^<!-- generated: ([a-z]+) -->$", re.MULTILINE)
@@ -27,7 +27,7 @@ VARIABLES = {
 
 
 class Graph(SphinxDirective):
-    """A pipeline as a picture: of a file of the repository, or of a block of this page."""
+    """A diagram of a pipeline: of a file of the repository, or of a block of this page."""
 
     required_arguments = 1
 
@@ -46,7 +46,7 @@ class Graph(SphinxDirective):
             from penstock.load import load
             from penstock.storage.manifest import manifest
 
-            picture = drawn_graph(manifest(load(path, {**os.environ, **VARIABLES}))["nodes"])
+            picture = draw_graph(manifest(load(path, {**os.environ, **VARIABLES}))["nodes"])
         return [nodes.raw("", picture, format="html")]
 
 
@@ -57,8 +57,8 @@ class Timeline(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The drawing, in the page itself."""
-        said: dict[str, Any] = yaml.safe_load("\n".join(self.content))
-        return [nodes.raw("", drawn_timeline(**said), format="html")]
+        settings: dict[str, Any] = yaml.safe_load("\n".join(self.content))
+        return [nodes.raw("", draw_timeline(**settings), format="html")]
 
 
 def _read(app: Sphinx, docname: str, content: list[str]) -> None:
@@ -68,7 +68,7 @@ def _read(app: Sphinx, docname: str, content: list[str]) -> None:
 
 
 def _inside(page: Path, found: re.Match[str]) -> str:
-    """A link to a file of the repository that is no page becomes its name: the guide can be read without it."""
+    """A link to a file of the repository that is not a page becomes its name: the guide is self-contained."""
     target = (page.parent / found[2]).resolve()
     if target.is_relative_to(ROOT / "docs") or not target.exists():
         return found[0]
@@ -77,7 +77,7 @@ def _inside(page: Path, found: re.Match[str]) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register all of it."""
+    """Register the directives and the hook."""
     app.add_directive("graph", Graph)
     app.add_directive("timeline", Timeline)
     app.connect("source-read", _read)

@@ -9,7 +9,7 @@ from typing import Any
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 150, 44, 56, 16
 
 
-def drawn_graph(nodes: Sequence[dict[str, Any]]) -> str:
+def draw_graph(nodes: Sequence[dict[str, Any]]) -> str:
     """The picture as SVG; a node stands one column right of the last that it reads."""
     columns = _columns(nodes)
     places = _places(nodes, columns)

@@ -1,4 +1,4 @@
-"""Pages of the reference, as Markdown made from the code: what the code cannot do is not in them."""
+"""Pages and tables of the reference, generated from the code as Markdown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 
-from penstock.cli import VERBS, penstock, said
+from penstock.cli import COMMANDS, format_finding, penstock
 from penstock.cli._rules import example
 from penstock.cli._rules import rules as all_rules
-from penstock.cli.list import described
+from penstock.cli.list import describe_options
+from penstock.connector import MICRO_BATCHES, MODES
 from penstock.connectors import SINKS, SOURCES
-from penstock.options import MODES, Options
+from penstock.events import CATALOGUE
+from penstock.options import Options
 from penstock.steps import STEPS
 from penstock.watch.metrics import METRICS
 
@@ -30,7 +32,7 @@ def connectors() -> str:
 
 def _connector(role: str, options: type[Options]) -> Iterator[str]:
     yield f"{_plain(options.__doc__ or '')}\n"
-    yield _fields(options) if options.model_fields else "It has no options.\n"
+    yield _fields(options) if options.model_fields else "No options.\n"
     promise, modes = getattr(options, "promise", ""), getattr(options, "modes", ())
     if promise:
         yield f"Promise: {promise}.\n"
@@ -42,7 +44,7 @@ def _connector(role: str, options: type[Options]) -> Iterator[str]:
 
 
 def promises() -> str:
-    """What each source and sink promises, word for word as `penstock list` says it."""
+    """The promise of each source and sink, as `penstock list` prints it."""
     sinks = [
         (f"[`{kind}`](connectors.md#sink-{kind})", SINKS[kind].promise, ", ".join(sorted(SINKS[kind].modes)))
         for kind in sorted(SINKS)
@@ -58,7 +60,7 @@ def promises() -> str:
     )
 
 
-#: Pages that say more about a sink.
+#: Pages about single sinks.
 _SINK_PAGES = {
     "cassandra": "cassandra.md",
     "delta": "delta.md",
@@ -70,25 +72,26 @@ _SINK_PAGES = {
 
 
 def sinks() -> str:
-    """The table of sinks in docs/file.md: what each can write and promises."""
+    """The table of sinks in docs/file.md: modes, triggers and promise of each."""
     rows = [
         (
             f"[`{kind}`]({_SINK_PAGES[kind]})" if kind in _SINK_PAGES else f"`{kind}`",
             ", ".join(mode for mode in MODES if mode in SINKS[kind].modes),
+            ", ".join(["micro-batches", *sorted(SINKS[kind].triggers - MICRO_BATCHES)]),
             SINKS[kind].promise,
         )
         for kind in sorted(SINKS)
     ]
-    return _table(("sink", "modes", "promise"), rows)
+    return _table(("sink", "modes", "triggers", "promise"), rows)
 
 
 def rules() -> str:
-    """Every rule with its claim, its reason, a file that breaks it, and what `check` says of that file."""
+    """Every rule with its claim, its reason, a file that breaks it, and the output of `check` for that file."""
     parts = []
     for rule in all_rules().values():
         parts.append(f"({rule.name})=\n## {rule.name}\n\n{rule.claim}\n\n{rule.why}\n")
         if rule.wrong:
-            says = "\n".join(said(finding) for finding in example(rule))
+            says = "\n".join(format_finding(finding) for finding in example(rule))
             parts.append(f"```yaml\n{rule.wrong.rstrip()}\n```\n\n```text\n{says}\n```\n")
     return "\n".join(parts)
 
@@ -97,7 +100,7 @@ def cli() -> str:
     """Every command with its usage, its help, its arguments and options."""
     parts = []
     context = click.Context(penstock, info_name="penstock")
-    for verb in VERBS:
+    for verb in COMMANDS:
         command = penstock.get_command(context, verb)
         assert command is not None
         parts += _command(command, click.Context(command, info_name=verb, parent=context), 2)
@@ -129,55 +132,65 @@ def _value(option: click.Option) -> str:
 
 def metrics() -> str:
     """Every metric with its labels."""
-    rows = [(f"`{each.name}`", each.kind, ", ".join(each.labels), each.says) for each in METRICS]
+    rows = [(f"`{each.name}`", each.kind, ", ".join(each.labels), each.help) for each in METRICS]
     return _table(("metric", "type", "labels", "what"), rows)
+
+
+def events() -> str:
+    """Every event with its fields and its sentence, from the catalogue."""
+    rows = [
+        (f"`{each.name}`", each.level, ", ".join(f"`{name}`" for name in each.fields), f"`{each.sentence}`")
+        for each in CATALOGUE.values()
+    ]
+    return _table(("event", "level", "fields", "sentence"), rows)
 
 
 def file() -> str:
     """Every key of the file."""
-    from penstock.load import nodes as sinks
-    from penstock.load import nodes as sources
+    from penstock.load import nodes
     from penstock.load.document import KEYS
     from penstock.load.settings import _Restart, _Webhook
     from penstock.testing.parse import KEYS as TEST_KEYS
 
     return "\n".join(
         [
-            "## At the top\n",
+            "## Top level\n",
             _table(("key", "what"), [(f"`{key}`", says) for key, says in KEYS.items()]),
             "## A source\n",
-            "One connector, one way to decode its value, and:\n",
-            _fields(sources._Settings),
+            "One connector, one decoder, and:\n",
+            _fields(nodes._SourceSettings),
             "`watermark`:\n",
-            _fields(sources._Watermark),
+            _fields(nodes._Watermark),
             "`static`, `true` or:\n",
-            _fields(sources._Static),
-            f"Ways to decode: {_listed(f'`{key}`' for key in sources._DECODES)}.\n",
+            _fields(nodes._Static),
+            f"Decoders: {_join(f'`{key}`' for key in nodes._DECODE_KEYS)}.\n",
             "## A step\n",
-            f"SQL as text, or one of {_listed(f'[`{kind}`](connectors.md#step-{kind})' for kind in sorted(STEPS))}.\n",
+            f"SQL as text, or one of {_join(f'[`{kind}`](connectors.md#step-{kind})' for kind in sorted(STEPS))}.\n",
             "## A sink\n",
             "One connector, or a list of targets under `to`, and:\n",
-            _fields(sinks._Settings),
+            _fields(nodes._SinkSettings),
             "A target under `to` is one connector, and:\n",
-            _fields(sinks._TargetSettings),
+            _fields(nodes._TargetSettings),
             "## restart\n",
             _fields(_Restart),
             "## webhooks\n",
             _fields(_Webhook),
             "## tests\n",
-            f"Keys of a test: {_listed(f'`{key}`' for key in TEST_KEYS)}. What they mean: [Testing](../testing.md).\n",
+            f"Keys of a test: {_join(f'`{key}`' for key in TEST_KEYS)}. What they mean: [Testing](../testing.md).\n",
         ]
     )
 
 
 def _fields(options: type[Options]) -> str:
-    rows = [(f"`{each['name']}`", each["type"], _default(each), each["description"]) for each in described(options)]
+    rows = [
+        (f"`{each['name']}`", each["type"], _default(each), each["description"]) for each in describe_options(options)
+    ]
     return _table(("option", "type", "default", "what"), rows)
 
 
 def _default(field: dict[str, Any]) -> str:
     if field["required"]:
-        return "needed"
+        return "required"
     return "" if field["default"] in (None, "", [], {}) else f"`{json.dumps(field['default'])}`"
 
 
@@ -186,7 +199,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in lines)
 
 
-def _listed(words: Iterable[str]) -> str:
+def _join(words: Iterable[str]) -> str:
     return ", ".join(words)
 
 
@@ -201,8 +214,10 @@ def _plain(text: str) -> str:
 PARTS = {
     "cli": cli,
     "connectors": connectors,
+    "events": events,
     "file": file,
     "metrics": metrics,
     "promises": promises,
     "rules": rules,
+    "sinks": sinks,
 }

@@ -1,4 +1,4 @@
-"""Windows and watermarks drawn: each batch a row, time from left to right, what is too late in red.
+"""A diagram of windows and watermarks: each batch a row, time from left to right, late rows in red.
 
 The arithmetic is Spark's: the watermark of a batch is the newest time of the batches before it, less the delay; a row
 counts in a window as long as the window's end is after the watermark.
@@ -54,7 +54,7 @@ def fate(time: int, newest_before: int | None, watermark: int | None, length: in
     return "late" if newest_before is not None and time < newest_before else "on-time"
 
 
-def drawn_timeline(window: str, delay: str, batches: list[list[str]], slide: str = "") -> str:
+def draw_timeline(window: str, delay: str, batches: list[list[str]], slide: str = "") -> str:
     """The picture as SVG."""
     length, wait = minutes(window), minutes(delay)
     step = minutes(slide) if slide else length

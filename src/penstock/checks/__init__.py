@@ -1,6 +1,6 @@
-"""Is the pipeline one that can run? Hop two, without Spark.
+"""Checks a pipeline without Spark.
 
-One topic per file, one rule per function: a claim that yields what contradicts it.
+One topic per module, one rule per function: its name states the rule, and it yields the violations.
 """
 
 from __future__ import annotations
@@ -92,6 +92,6 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
 
 
 def check(pipeline: Pipeline) -> list[Finding]:
-    """Everything that contradicts a rule, in file order; warnings are among them."""
+    """All violations of the rules, errors and warnings, in file order."""
     found = [finding for rule in RULES for finding in rule(pipeline)]
     return sorted(found, key=lambda finding: finding.at)

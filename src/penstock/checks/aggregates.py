@@ -1,4 +1,4 @@
-"""Whether SQL groups rows, as far as that can be told without Spark."""
+"""Detects aggregations in SQL, as far as possible without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.sql import parse
 
 
 def surely_groups(pipeline: Pipeline, step: Step) -> bool:
-    """Whether a GROUP BY of this step is over a stream that it reads; one over a static table is done once."""
+    """Whether this step has a GROUP BY over a stream; one over a static table is computed once."""
     tree = _tree(step)
     if tree is None:
         return False
@@ -23,7 +23,7 @@ def surely_groups(pipeline: Pipeline, step: Step) -> bool:
 
 
 def surely_groups_by_time(pipeline: Pipeline, step: Step) -> bool:
-    """Whether a GROUP BY of this step is by windows of time."""
+    """Whether this step groups by time windows."""
     tree = _tree(step)
     if tree is None or not surely_groups(pipeline, step):
         return False
@@ -34,7 +34,7 @@ def surely_groups_by_time(pipeline: Pipeline, step: Step) -> bool:
 
 
 def surely_does_not_group(step: Step) -> bool:
-    """Whether nothing in this step can be an aggregation, an unknown function included."""
+    """Whether this step cannot contain an aggregation; an unknown function may be one."""
     tree = _tree(step)
     if tree is None:
         return False
@@ -44,12 +44,12 @@ def surely_does_not_group(step: Step) -> bool:
 
 
 def steps_of(pipeline: Pipeline, name: str) -> list[Step]:
-    """The steps that a stream is made by."""
+    """The steps upstream of a stream, itself included."""
     return [node for node in _nodes(pipeline, name) if isinstance(node, Step)]
 
 
 def sources_of(pipeline: Pipeline, name: str) -> list[Source]:
-    """The sources that a stream is made from."""
+    """The sources upstream of a stream, itself included."""
     return [node for node in _nodes(pipeline, name) if isinstance(node, Source)]
 
 

@@ -1,4 +1,4 @@
-"""Columns as Spark writes them, `name type, name type`, read without Spark."""
+"""Parses DDL columns, `name type, name type`, without Spark."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _OTHERS = "date time timestamp timestamp_ntz timestamp_ltz string char character
 _PLAIN = f"{_NUMBERS} {_OTHERS}".split()
 _NESTED = ("array", "map", "struct")
 _INTERVAL = frozenset({"year", "month", "day", "hour", "minute", "second", "to"})
-_MOST_DEPTH = 50
+_MAX_DEPTH = 50
 
 
 class DdlError(ValueError):
-    """The columns cannot be read; the sentence says which part, and what to do."""
+    """The columns cannot be parsed; `says` and `fix` are the message."""
 
     def __init__(self, says: str, fix: str) -> None:
         super().__init__(says)
@@ -28,30 +28,30 @@ class DdlError(ValueError):
 
 @dataclass(frozen=True)
 class Column:
-    """A column and its type, in lower case and without what is inside brackets."""
+    """A column and its type, in lower case and without parameters."""
 
     name: str
     type: str
 
 
 @lru_cache(maxsize=256)
-def columns(text: str) -> tuple[Column, ...]:
-    """The columns at the top; DdlError if Spark would not take the text."""
+def parse_columns(text: str) -> tuple[Column, ...]:
+    """Parse the top-level columns; DdlError if Spark would reject the text."""
     words = _Words(_WORD.findall(text))
     if words.next_is("struct") and words.after_next == "<":
         words.take()
         words.take()
-        found = _columns(words, ">", 1)
+        found = _parse_list(words, ">", 1)
         words.expect(">", "struct")
     else:
-        found = _columns(words, "", 0)
+        found = _parse_list(words, "", 0)
     if words.left:
-        raise DdlError(f"{words.left[0]!r} stands where it cannot", "take it out")
+        raise DdlError(f"unexpected {words.left[0]!r}", "remove it")
     return found
 
 
 class _Words:
-    """Words that are taken one after the other."""
+    """A stream of words."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.left = list(reversed(words))
@@ -76,10 +76,10 @@ class _Words:
 _EXAMPLES = {"array": "<int>", "map": "<string, int>", "struct": "<a: int, b: string>", "decimal": "(10, 2)"}
 
 
-def _columns(words: _Words, end: str, depth: int) -> tuple[Column, ...]:
+def _parse_list(words: _Words, end: str, depth: int) -> tuple[Column, ...]:
     found: list[Column] = []
     while True:
-        found.append(_column(words, depth))
+        found.append(_parse_column(words, depth))
         if words.next_is(","):
             words.take()
         elif not words.left or words.next_is(end):
@@ -89,12 +89,12 @@ def _columns(words: _Words, end: str, depth: int) -> tuple[Column, ...]:
             raise DdlError(says, "put a comma between columns")
     twice = first_repeated(column.name for column in found)
     if twice is not None:
-        raise DdlError(f"column {twice!r} is there twice", "keep one")
+        raise DdlError(f"duplicate column {twice!r}", "keep one")
     return tuple(found)
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that was there before; upper and lower case are the same name."""
+    """The first duplicate name, ignoring case."""
     seen: set[str] = set()
     for name in names:
         lower = name.lower()
@@ -104,7 +104,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
     return None
 
 
-def _column(words: _Words, depth: int) -> Column:
+def _parse_column(words: _Words, depth: int) -> Column:
     name = words.take()
     if not name or not re.fullmatch(r"`.+`|\w+", name):
         raise DdlError(
@@ -115,46 +115,46 @@ def _column(words: _Words, depth: int) -> Column:
         words.take()
     if not words.left or words.next_is(",", ">"):
         raise DdlError(f"column {name!r} has no type", f"write '{name} string'")
-    return Column(name, _attributes(words, _type(words, depth)))
+    return Column(name, _skip_attributes(words, _parse_type(words, depth)))
 
 
-def _type(words: _Words, depth: int) -> str:
+def _parse_type(words: _Words, depth: int) -> str:
     word = words.take()
     name = word.lower()
-    if depth > _MOST_DEPTH:
-        raise DdlError(f"types are nested deeper than {_MOST_DEPTH} levels", "flatten them")
+    if depth > _MAX_DEPTH:
+        raise DdlError(f"types are nested deeper than {_MAX_DEPTH} levels", "flatten them")
     if name in _NESTED:
-        _inside(words, name, depth + 1)
+        _skip_parameters(words, name, depth + 1)
     elif name not in _PLAIN:
-        raise DdlError(f"{word!r} is no type of Spark", _known(word))
+        raise DdlError(f"{word!r} is not a Spark type", _suggest_type(word))
     elif words.next_is("("):
-        _numbers(words, name)
+        _skip_numbers(words, name)
     while name == "interval" and words.next_is(*_INTERVAL):
         words.take()
     return name
 
 
-def _inside(words: _Words, name: str, depth: int) -> None:
+def _skip_parameters(words: _Words, name: str, depth: int) -> None:
     words.expect("<", name)
     if name == "struct":
         if not words.next_is(">"):
-            _columns(words, ">", depth)
+            _parse_list(words, ">", depth)
     else:
-        _attributes(words, _type(words, depth))
+        _skip_attributes(words, _parse_type(words, depth))
         if name == "map":
             words.expect(",", name)
-            _attributes(words, _type(words, depth))
+            _skip_attributes(words, _parse_type(words, depth))
     words.expect(">", name)
 
 
-def _numbers(words: _Words, name: str) -> None:
+def _skip_numbers(words: _Words, name: str) -> None:
     words.take()
     while words.left and re.fullmatch(r"\d+|,", words.left[-1]):
         words.take()
     words.expect(")", name)
 
 
-def _attributes(words: _Words, name: str) -> str:
+def _skip_attributes(words: _Words, name: str) -> str:
     while words.next_is("not", "comment", "collate", "with", "without"):
         word = words.take().lower()
         for _ in range(2 if word.startswith("with") else 1):
@@ -162,8 +162,8 @@ def _attributes(words: _Words, name: str) -> str:
     return name
 
 
-def _known(word: str) -> str:
+def _suggest_type(word: str) -> str:
     fix = did_you_mean(word, [*_PLAIN, *_NESTED])
     return (
-        fix if fix.startswith("did") else "use int, long, double, string, timestamp, array<...> or another of Spark's"
+        fix if fix.startswith("did") else "use int, long, double, string, timestamp, array<...> or another Spark type"
     )

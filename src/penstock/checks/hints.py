@@ -1,29 +1,29 @@
-"""SQL as other engines write it, or misspelled: what Spark's form of it is."""
+"""Suggests Spark's form for misspelled SQL and for SQL of other engines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.checks.texts import in_text, sql_steps
+from penstock.checks.texts import locate_line, sql_steps
 from penstock.model import Finding, Pipeline
 from penstock.sql import Token, parse
 from penstock.text import nearest
 
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _STATEMENTS = ("DELETE", "EXECUTE", "SET")
-"""What Spark knows as a statement although it looks like a misspelled query."""
+"""Statements that look like a misspelled query."""
 _FLINK = {
     "TUMBLE": "window(t, '10 minutes')",
     "HOP": "window(t, '10 minutes', '5 minutes')",
     "SESSION": "session_window(t, '5 minutes')",
 }
 _PARTS = {"START": "start", "END": "end", "ROWTIME": "end", "PROCTIME": "end"}
-_MOST_TOKENS = 60
-"""How far the arguments of one call are followed."""
+_MAX_TOKENS = 60
+"""How many tokens of a call's arguments are read."""
 
 
 def suggest_query_start(tokens: Sequence[Token]) -> str | None:
-    """`did you mean SELECT?` for a first word that is nearly one that begins a query; None otherwise."""
+    """`did you mean SELECT?` if the first word is a misspelled start of a query; None otherwise."""
     words = tokens[0].text.split() if tokens else []
     if not words or words[0].upper() in (*_QUERY_STARTS, *_STATEMENTS):
         return None
@@ -35,24 +35,24 @@ def sql_uses_spark_windows(pipeline: Pipeline) -> Iterator[Finding]:
     """A SQL step writes windows as Spark does."""
     for step, text in sql_steps(pipeline):
         for token, spark_form in find_flink_windows(parse(text).tokens):
-            says = f"step {step.name!r}: {token.text!r} is a window of Flink, and Spark does not know it"
-            yield Finding("sql-uses-spark-windows", in_text(step, token.line), says, f"write {spark_form}")
+            says = f"step {step.name!r}: {token.text!r} is a window of Flink, which Spark does not have"
+            yield Finding("sql-uses-spark-windows", locate_line(step, token.line), says, f"write {spark_form}")
 
 
 def find_flink_windows(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
-    """Flink's TUMBLE, HOP and SESSION, each with what Spark calls it."""
+    """Flink's TUMBLE, HOP and SESSION, each with Spark's form."""
     for at, token in enumerate(tokens[:-1]):
         function, _, part = token.text.upper().partition("_")
         if function in _FLINK and (not part or part in _PARTS) and tokens[at + 1].text == "(":
             arguments = _arguments(tokens, at + 2)
-            # A table or an alias may have one of these names; only a call has a duration or a descriptor in it.
+            # A table or an alias may have one of these names; only a window call has a duration or a descriptor.
             if {"INTERVAL", "DESCRIPTOR"} & {each.upper() for each in arguments}:
                 yield token, _spark_form(function, part, arguments)
 
 
 def _arguments(tokens: Sequence[Token], start: int) -> list[str]:
     depth, found = 1, []
-    for token in tokens[start : start + _MOST_TOKENS]:
+    for token in tokens[start : start + _MAX_TOKENS]:
         depth += (token.text == "(") - (token.text == ")")
         if not depth:
             break
@@ -67,7 +67,7 @@ def _spark_form(function: str, part: str, arguments: list[str]) -> str:
     column, durations = _column(arguments), _durations(arguments)
     if not column or len(durations) != (2 if function == "HOP" else 1):
         return _FLINK[function]
-    # Flink says the slide before the size, Spark the size before the slide.
+    # Flink has the slide before the size, Spark the size before the slide.
     return f"{window}({', '.join([column, *(repr(each) for each in reversed(durations))])})"
 
 

@@ -1,4 +1,4 @@
-"""Places: what is written, read and kept does not get into each other's way. Paths are compared as text."""
+"""Places: outputs, inputs and storage do not overlap. Paths are compared as text."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def sinks_write_apart(pipeline: Pipeline) -> Iterator[Finding]:
             who = f"sinks {other_sink.name!r} and {sink.name!r}"
             if other_sink is sink:
                 who = f"targets {other.name!r} and {target.name!r} of sink {sink.name!r}"
-            says = f"{who} write to the same {key}, {getattr(target.connector, key)!r}"
+            says = f"{who} write to the same {key}, {(target.connector.destination or place)[1]!r}"
             at = pipeline.where(sink, *target.keys, key)
-            # Two queries may share a topic on purpose; in one folder they break each other's log.
+            # Two queries may share a topic on purpose; in one folder they corrupt each other's log.
             yield Finding("sinks-write-apart", at, says, "give each its own", "error" if key == "path" else "warning")
 
 
 def sinks_do_not_feed_sources(pipeline: Pipeline) -> Iterator[Finding]:
-    """No sink writes into a folder that its own rows come from."""
+    """No sink writes into a folder that it reads from, directly or through steps."""
     for sink, target in _targets(pipeline):
         written = _path(pipeline, target)
         for source in sources_of(pipeline, sink.reads):
@@ -52,11 +52,11 @@ def storage_is_no_input(pipeline: Pipeline) -> Iterator[Finding]:
         if read and _inside(storage, read):
             says = f"the storage is inside the folder that source {source.name!r} reads"
             at = pipeline.places.get(("storage",), pipeline.where(source, source.connector.kind, "path"))
-            yield Finding("storage-is-no-input", at, says, "set 'storage' to a folder outside of it")
+            yield Finding("storage-is-no-input", at, says, "set 'storage' to a folder outside it")
 
 
 def cluster_has_storage(pipeline: Pipeline) -> Iterator[Finding]:
-    """On a cluster the storage is a place that every machine sees."""
+    """On a cluster the storage is shared by all machines."""
     master = pipeline.spark.get("master") or pipeline.spark.get("spark.master") or "local"
     storage = pipeline.storage
     if master.startswith("local") or storage.startswith("/") or _URL.match(storage):
@@ -64,7 +64,7 @@ def cluster_has_storage(pipeline: Pipeline) -> Iterator[Finding]:
     found = f"the storage is {storage!r}" if storage else "no storage is set"
     says = f"Spark runs on {master!r}, and {found}"
     at = pipeline.places.get(("storage",)) or pipeline.places.get(("spark",), pipeline.at)
-    yield Finding("cluster-has-storage", at, says, "set 'storage' to a URL or an absolute path that every machine sees")
+    yield Finding("cluster-has-storage", at, says, "set 'storage' to a URL or an absolute path that all machines share")
 
 
 def _targets(pipeline: Pipeline) -> Iterator[tuple[Sink, Target]]:
@@ -72,18 +72,15 @@ def _targets(pipeline: Pipeline) -> Iterator[tuple[Sink, Target]]:
 
 
 def _place(pipeline: Pipeline, target: Target) -> tuple[str, ...] | None:
-    connector = target.connector
-    for key in ("path", "topic", "table"):
-        value = getattr(connector, key, None)
-        if isinstance(value, str):
-            where = _absolute(pipeline, value) if key == "path" else value
-            servers = (str(getattr(connector, name, "")) for name in ("servers", "hosts", "url"))
-            return (connector.kind, key, where, *servers)
-    return None
+    destination = target.connector.destination
+    if destination is None:
+        return None
+    option, value, *system = destination
+    return (target.connector.kind, option, _absolute(pipeline, value) if option == "path" else value, *system)
 
 
 def _path(pipeline: Pipeline, node: Source | Target) -> str | None:
-    path = getattr(node.connector, "path", None) if "path" in node.connector.paths else None
+    path = node.connector.path_option
     return _absolute(pipeline, path) if isinstance(path, str) else None
 
 

@@ -1,4 +1,4 @@
-"""Sinks: the mode is one that the sink and the steps before it can do."""
+"""Queries: the output mode fits the sink and the steps before it."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from penstock.text import join_words
 
 
 def mode_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
-    """A sink's mode is one that its connector can write."""
+    """A sink's output mode is one that its connector supports."""
     for sink in pipeline.sinks:
         for target in sink.targets:
             modes = target.connector.modes
             if sink.mode not in modes:
                 says = f"sink {sink.name!r}: {target.connector.kind} cannot write mode {sink.mode!r}"
                 yield Finding("mode-fits-sink", pipeline.where(sink, "mode"), says, f"use {join_words(sorted(modes))}")
-            elif (problem := target.connector.unfit(sink.mode)) is not None:
+            elif (problem := target.connector.refuses_mode(sink.mode)) is not None:
                 yield Finding("mode-fits-sink", pipeline.where(sink, *target.keys), f"sink {sink.name!r}: {problem}")
 
 
 def targets_can_share(pipeline: Pipeline) -> Iterator[Finding]:
-    """Every one of several targets is a connector that can be one of several."""
+    """Every connector of a sink with several targets supports that."""
     for sink in pipeline.sinks:
         for target in sink.targets:
             if not sink.native and not target.connector.can_share:
-                says = f"sink {sink.name!r}: {target.connector.kind} cannot be one of several targets, nor take a part"
+                says = f"sink {sink.name!r}: {target.connector.kind} must be the only target and get all rows"
                 at = pipeline.where(sink, *target.keys)
-                yield Finding("targets-can-share", at, says, "give it a sink of its own")
+                yield Finding("targets-can-share", at, says, "give it a separate sink")
 
 
 def complete_has_aggregation(pipeline: Pipeline) -> Iterator[Finding]:
-    """Mode complete writes the whole result again, so there is an aggregation that has one."""
+    """Mode complete rewrites the whole result, so there is an aggregation."""
     for sink in pipeline.sinks:
         steps = steps_of(pipeline, sink.reads)
         if sink.mode == "complete" and sources_of(pipeline, sink.reads) and all(map(surely_does_not_group, steps)):
@@ -49,7 +49,7 @@ def complete_has_aggregation(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
-    """Mode append writes a group once it is final, so a watermark says when that is."""
+    """Mode append writes a group when it is final, which takes a watermark."""
     for sink in pipeline.sinks:
         steps, sources = steps_of(pipeline, sink.reads), sources_of(pipeline, sink.reads)
         only_sql = all(sql_text(step) is not None for step in steps)
@@ -63,13 +63,13 @@ def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def windows_end(pipeline: Pipeline) -> Iterator[Finding]:
-    """Windows of time are forgotten once a watermark has passed them, so a source has one."""
+    """State of time windows is dropped after a watermark has passed them, so a source has one."""
     for step in pipeline.steps:
         if not surely_groups_by_time(pipeline, step):
             continue
         sources = [source for source in sources_of(pipeline, step.name) if not source.static]
-        # Mode complete keeps every window on purpose, and mode append is refused without a watermark.
+        # Mode complete keeps every window by design, and mode append is refused without a watermark.
         updates = any(sink.mode == "update" for sink in pipeline.sinks if step.name in pipeline.upstream(sink.reads))
         if updates and not any(source.watermark for source in sources):
-            says = f"step {step.name!r} groups by windows, and no source has a watermark: its state only grows"
+            says = f"step {step.name!r} groups by windows, and no source has a watermark: its state grows without limit"
             yield Finding("windows-end", step.at, says, "add 'watermark' to the source", "warning")

@@ -1,4 +1,4 @@
-"""Records: the columns of a sink's rows mean what they seem to mean."""
+"""Records: the columns of a sink's rows mean what their names suggest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def columns_mean_what_they_say(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _columns(step: Step) -> list[str]:
-    """The names of what a step selects; none if that cannot be told without Spark."""
+    """The columns that a step selects; empty if unknown without Spark."""
     from sqlglot import exp
 
     text = sql_text(step)

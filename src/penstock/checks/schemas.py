@@ -1,10 +1,10 @@
-"""Schemas: columns that are declared can be read, and the watermark's is among them."""
+"""Schemas: declared columns are valid, and the watermark's is among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.checks.ddl import Column, DdlError, columns
+from penstock.checks.ddl import Column, DdlError, parse_columns
 from penstock.model import Finding, Pipeline, Source
 from penstock.text import did_you_mean
 
@@ -12,18 +12,18 @@ _TIMES = ("timestamp", "timestamp_ltz", "struct")
 
 
 def schemas_parse(pipeline: Pipeline) -> Iterator[Finding]:
-    """Declared columns are written as Spark reads them."""
+    """Declared columns are valid DDL."""
     for source in pipeline.sources:
         for keys, text in _ddls(source):
             try:
-                columns(text)
+                parse_columns(text)
             except DdlError as error:
                 says = f"source {source.name!r}: {keys[-1]!r} cannot be read: {error.says}"
                 yield Finding("schemas-parse", pipeline.where(source, *keys), says, error.fix)
 
 
 def decoding_fits_source(pipeline: Pipeline) -> Iterator[Finding]:
-    """A source is decoded only where it gives a value to decode."""
+    """A source is decoded only if it has a value to decode."""
     for source in pipeline.sources:
         decode, kind = source.value, source.connector.kind
         if decode is None:
@@ -32,31 +32,31 @@ def decoding_fits_source(pipeline: Pipeline) -> Iterator[Finding]:
         at = pipeline.where(source, key)
         if source.connector.value_column is None:
             says = f"source {source.name!r}: {kind} rows have columns already, there is nothing to decode"
-            yield Finding("decoding-fits-source", at, says, f"take {key!r} out")
-        elif getattr(source.connector, "schema_", None) or getattr(source.connector, "infer", False):
+            yield Finding("decoding-fits-source", at, says, f"remove {key!r}")
+        elif source.connector.declared_schema or source.connector.infers_schema:
             says = f"source {source.name!r} has its columns from {kind!r} and from {key!r}"
-            yield Finding("decoding-fits-source", at, says, f"take {key!r} out")
+            yield Finding("decoding-fits-source", at, says, f"remove {key!r}")
 
 
 def keys_are_there(pipeline: Pipeline) -> Iterator[Finding]:
-    """A key is decoded only where records have one, and its column's name is free."""
+    """A key is decoded only if records have one and no column has its name."""
     for source in pipeline.sources:
         taken = {column.name.lower() for column in _value_columns(source)}
         if source.key is not None and not source.connector.has_keys:
             says = f"source {source.name!r}: {source.connector.kind} records have no key"
-            yield Finding("keys-are-there", pipeline.where(source, "key"), says, "take 'key' out")
+            yield Finding("keys-are-there", pipeline.where(source, "key"), says, "remove 'key'")
         elif source.key is not None and "key" in taken:
             says = f"source {source.name!r} has a field 'key' in its value and a decoded key"
-            yield Finding("keys-are-there", pipeline.where(source, "key"), says, "take one of the two out")
+            yield Finding("keys-are-there", pipeline.where(source, "key"), says, "remove one of them")
         if source.metadata and "_record" in taken:
-            says = f"source {source.name!r} has a field '_record' of its own"
-            yield Finding("keys-are-there", pipeline.where(source, "metadata"), says, "take 'metadata' out")
+            says = f"source {source.name!r} already has a field '_record'"
+            yield Finding("keys-are-there", pipeline.where(source, "metadata"), says, "remove 'metadata'")
 
 
 def watermark_column_exists(pipeline: Pipeline) -> Iterator[Finding]:
     """A watermark is on a declared column that holds a time."""
     for source in pipeline.sources:
-        declared = _declared(source)
+        declared = _declared_columns(source)
         if source.watermark is None or not declared:
             continue
         name, at = source.watermark.column, pipeline.where(source, "watermark", "column")
@@ -74,12 +74,12 @@ def _ddls(source: Source) -> Iterator[tuple[tuple[str, ...], str]]:
     for key, decode in (("value", source.value), ("key", source.key)):
         if decode is not None and decode.format in ("json", "csv"):
             yield (decode.format,) if key == "value" else (key, decode.format), decode.schema
-    schema = getattr(source.connector, "schema_", None)
+    schema = source.connector.declared_schema
     if schema:
         yield (source.connector.kind, "schema"), schema
 
 
-def _declared(source: Source) -> tuple[Column, ...]:
+def _declared_columns(source: Source) -> tuple[Column, ...]:
     declared = _value_columns(source)
     if declared and source.metadata:
         declared = (*declared, Column("_record", "struct"))
@@ -90,6 +90,6 @@ def _declared(source: Source) -> tuple[Column, ...]:
 
 def _value_columns(source: Source) -> tuple[Column, ...]:
     try:
-        return next((columns(text) for _, text in _ddls(source)), ())
+        return next((parse_columns(text) for _, text in _ddls(source)), ())
     except DdlError:
         return ()

@@ -1,4 +1,4 @@
-"""Secrets: they come from outside the file, and do not travel for all to read."""
+"""Secrets: they are not in the file and do not travel unencrypted."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LOOKS = (
 
 
 def secrets_are_not_in_the_file(pipeline: Pipeline) -> Iterator[Finding]:
-    """No secret stands in the file, where everyone who sees the file sees it."""
+    """No secret is in the file, where all its readers would see it."""
     fix = "write ${env:NAME}, ${file:path} or ${secret:name}"
     if pipeline.at.file.endswith(".py"):
-        fix = "fetch it from elsewhere, and wrap it: Secret(os.environ['NAME'])"
+        fix = "read it from elsewhere and wrap it: Secret(os.environ['NAME'])"
     for who, name, value, at in _values(pipeline):
         what = _open_secret(name, value)
         if what:
@@ -35,13 +35,10 @@ def secrets_are_not_in_the_file(pipeline: Pipeline) -> Iterator[Finding]:
 def passwords_travel_encrypted(pipeline: Pipeline) -> Iterator[Finding]:
     """A connection with a password uses TLS."""
     for node, connector in pipeline.ends:
-        sasl = getattr(connector, "sasl", None)
-        if sasl is not None and sasl.plaintext:
-            says = (
-                f"{type(node).__name__.lower()} {node.name!r} logs in without TLS: what it reads and writes is readable"
-            )
+        if connector.sends_plaintext_password:
+            says = f"{type(node).__name__.lower()} {node.name!r} logs in without TLS: its data travels unencrypted"
             at = pipeline.where(node, connector.kind, "sasl", "plaintext")
-            fix = "use a TLS listener of the broker, and take 'plaintext' out"
+            fix = "use a TLS listener of the broker, and remove 'plaintext'"
             yield Finding("passwords-travel-encrypted", at, says, fix, severity="warning")
 
 

@@ -1,7 +1,7 @@
-"""SQL steps: one SELECT over the pipeline's own streams, and nothing that reaches out of it.
+"""SQL steps: one SELECT over the pipeline's streams, and nothing else.
 
-These rules read tokens as Spark's lexer cuts them, so a word in a string or comment is no finding. They are a service
-to the author of the file, who can run any Python anyway; SQL that a browser sends is judged by Spark's own parser.
+These rules use the tokens of Spark's lexer, so words in strings and comments do not count. They help the author of the
+file, who can run any Python anyway; SQL from a browser is checked with Spark's own parser.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from penstock.checks.hints import suggest_query_start
-from penstock.checks.texts import in_text, is_plain, sql_steps
+from penstock.checks.texts import is_plain, locate_line, sql_steps
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Parsed, Token, parse
 
@@ -21,7 +21,7 @@ _WRITES = {"INSERT": ("INTO", "OVERWRITE"), "DELETE": ("FROM",), "MERGE": ("INTO
 
 
 def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
-    """A SQL step is one SELECT, and changes nothing."""
+    """A SQL step is a single SELECT and writes nothing."""
     for step, text in sql_steps(pipeline):
         parsed = parse(text)
         second = parsed.second_statement
@@ -30,36 +30,36 @@ def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
                 yield _finding("sql-is-one-select", step, 1, f"step {step.name!r} has no SQL in it", "write a SELECT")
         elif not parsed.is_query:
             says = f"step {step.name!r} starts with {parsed.first!r}, and a step is one SELECT"
-            fix = suggest_query_start(parsed.tokens) or "take the statement out"
+            fix = suggest_query_start(parsed.tokens) or "remove the statement"
             yield _finding("sql-is-one-select", step, parsed.tokens[0].line, says, fix)
         elif second is not None:
             says = f"step {step.name!r} has a second statement, starting with {second.text!r}"
             yield _finding("sql-is-one-select", step, second.line, says, "make it a separate step")
         elif _writes(parsed):
             says = f"step {step.name!r} writes, and a step is one SELECT"
-            yield _finding("sql-is-one-select", step, 1, says, "let a sink do the writing")
+            yield _finding("sql-is-one-select", step, 1, says, "use a sink to write")
 
 
 def sql_calls_no_java(pipeline: Pipeline) -> Iterator[Finding]:
-    """A SQL step runs no Java method and no program."""
+    """A SQL step calls no Java method and no program."""
     for step, text in sql_steps(pipeline):
         for first, second in pairwise(parse(text).tokens):
             name = first.name.lower()
             if name in _JAVA and first.is_name and second.text == "(":
                 says = f"step {step.name!r} uses {first.name!r}; it can call any Java method"
-                yield _finding("sql-calls-no-java", step, first.line, says, "take it out")
+                yield _finding("sql-calls-no-java", step, first.line, says, "remove it")
             elif name == "identifier" and second.text == "(":
                 says = f"step {step.name!r} uses {first.name!r}; it can name any table or function"
-                yield _finding("sql-calls-no-java", step, first.line, says, "take it out")
-            elif first.kind == "word" and name == "using" and second.kind == "string":
-                says = f"step {step.name!r} hands rows to a program with 'USING'"
+                yield _finding("sql-calls-no-java", step, first.line, says, "remove it")
+            elif first.type == "word" and name == "using" and second.type == "string":
+                says = f"step {step.name!r} pipes rows to a program with 'USING'"
                 yield _finding("sql-calls-no-java", step, first.line, says, "write a python step")
 
 
 def sql_reads_streams_only(pipeline: Pipeline) -> Iterator[Finding]:
-    """A SQL step reads sources and steps, no files and no other tables."""
+    """A SQL step reads only sources and steps, not files or other tables."""
     for step, text in sql_steps(pipeline):
-        files = _files(parse(text))
+        files = _find_files(parse(text))
         tables = {name: _line_of_file(files, name) for name in step.reads if not is_plain(name)}
         unseen = {path: line for path, line in files.items() if not any(name.endswith(path) for name in tables)}
         for name, line in {**tables, **unseen}.items():
@@ -69,26 +69,26 @@ def sql_reads_streams_only(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def sql_stays_as_written(pipeline: Pipeline) -> Iterator[Finding]:
-    """What Spark runs is what was checked: no `${...}` is left for Spark to replace."""
+    """Spark runs the text that was checked: it has no `${...}` that Spark would substitute."""
     for step, text in sql_steps(pipeline):
         at = text.find("${")
         if at >= 0:
-            says = f"step {step.name!r} has '${{' in its SQL, which Spark would replace with a setting"
+            says = f"step {step.name!r} has '${{' in its SQL, which Spark would substitute with a setting"
             line = text.count("\n", 0, at) + 1
             yield _finding("sql-stays-as-written", step, line, says, "write ${NAME} and give the variable")
 
 
 def sql_comments_are_plain(pipeline: Pipeline) -> Iterator[Finding]:
-    """Comments end where a reader sees them end, not where only Spark's lexer does."""
+    """Comments end where a human reader sees them end."""
     for step, text in sql_steps(pipeline):
         parsed = parse(text)
         for comment in parsed.comments:
             if comment.text.startswith("--") and "\\\n" in comment.text:
                 says = (
-                    f"step {step.name!r}: a '--' comment ends in a backslash, so Spark takes the next line for it too"
+                    f"step {step.name!r}: a '--' comment ends in a backslash, so the next line is part of it for Spark"
                 )
-                yield _finding("sql-comments-are-plain", step, comment.line, says, "take the backslash out")
-        at = _lone_return(text, parsed)
+                yield _finding("sql-comments-are-plain", step, comment.line, says, "remove the backslash")
+        at = _find_lone_return(text, parsed)
         if at >= 0:
             says = f"step {step.name!r} has a carriage return without a line feed, where Spark ends a '--' comment"
             line = text.count("\n", 0, at) + 1
@@ -96,28 +96,28 @@ def sql_comments_are_plain(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def sql_is_understood(pipeline: Pipeline) -> Iterator[Finding]:
-    """A SQL step reads as SQL."""
+    """A SQL step can be parsed."""
     for step, text in sql_steps(pipeline):
         problem = parse(text).problem
         if problem is None:
             continue
-        says = f"step {step.name!r}: the SQL is not understood at {problem.near!r}"
+        says = f"step {step.name!r}: the SQL cannot be parsed at {problem.near!r}"
         if problem.is_sure:
             yield _finding("sql-is-understood", step, problem.line, says, "correct it")
         else:
-            fix = "if it is meant so, ask Spark itself with 'penstock check --deep'"
+            fix = "if it is correct, check it with Spark's own parser: 'penstock check --deep'"
             yield _finding("sql-is-understood", step, problem.line, says, fix, "warning")
 
 
 def _writes(parsed: Parsed) -> bool:
     if parsed.tree is not None:
         return not _is_query(parsed.tree)
-    words = [token.text.upper() for token in parsed.tokens if token.kind == "word"]
+    words = [token.text.upper() for token in parsed.tokens if token.type == "word"]
     return any(second in _WRITES.get(first, ()) for first, second in pairwise(words))
 
 
-def _files(parsed: Parsed) -> dict[str, int]:
-    """Paths that look like files read as tables, and their lines; `t`.`a/b` of a table t is a column."""
+def _find_files(parsed: Parsed) -> dict[str, int]:
+    """Paths that look like files read as tables, with their lines; `t`.`a/b` of a table t is a column."""
     tables = _tables(parsed.tree)
     triples = zip(parsed.tokens, parsed.tokens[1:], parsed.tokens[2:], strict=False)
     return {
@@ -128,9 +128,9 @@ def _files(parsed: Parsed) -> dict[str, int]:
 
 
 def _is_file(owner: Token, path: Token, has_tree: bool) -> bool:
-    if not owner.is_name or path.kind != "quoted":
+    if not owner.is_name or path.type != "quoted":
         return False
-    # Without a tree to say what is a table, the name of a format decides too.
+    # Without a tree, the name of a format counts as well.
     return any(char in path.name for char in "/:\\") or (not has_tree and owner.name.lower() in _FORMATS)
 
 
@@ -153,9 +153,9 @@ def _is_query(tree: Any) -> bool:
     return isinstance(tree, exp.Query | exp.Values) and tree.find(*writing) is None
 
 
-def _lone_return(text: str, parsed: Parsed) -> int:
-    """Where a carriage return stands alone outside of strings; -1 if none does."""
-    inside = [range(token.start, token.end) for token in parsed.tokens if token.kind in ("string", "quoted")]
+def _find_lone_return(text: str, parsed: Parsed) -> int:
+    """The position of a lone carriage return outside strings; -1 if there is none."""
+    inside = [range(token.start, token.end) for token in parsed.tokens if token.type in ("string", "quoted")]
     at = text.find("\r")
     while at >= 0 and (text[at + 1 : at + 2] == "\n" or any(at in span for span in inside)):
         at = text.find("\r", at + 1)
@@ -165,4 +165,4 @@ def _lone_return(text: str, parsed: Parsed) -> int:
 def _finding(
     rule: str, step: Step, line: int, says: str, fix: str, severity: Literal["error", "warning"] = "error"
 ) -> Finding:
-    return Finding(rule, in_text(step, line), says, fix, severity)
+    return Finding(rule, locate_line(step, line), says, fix, severity)

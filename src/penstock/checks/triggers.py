@@ -1,21 +1,22 @@
-"""Triggers: continuous and real-time queries are for few sources, steps and sinks."""
+"""Triggers: only some sources, steps and sinks support continuous and real-time queries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from penstock.checks.aggregates import sources_of, steps_of, surely_groups
+from penstock.connector import MICRO_BATCHES
 from penstock.model import Finding, Pipeline, Sink
-from penstock.options import MICRO_BATCHES, seconds
+from penstock.options import seconds
 from penstock.text import join_words
 
-_LEAST_SECONDS = 5
-_LEAST_SETTING = "spark.sql.streaming.realTimeMode.minBatchDuration"
+_MIN_SECONDS = 5
+_MIN_SETTING = "spark.sql.streaming.realTimeMode.minBatchDuration"
 _MODES = {"continuous": ("append", "update"), "real-time": ("update",)}
 
 
 def trigger_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
-    """A sink's trigger is one that its connector can take."""
+    """A sink's trigger is one that its connector supports."""
     for sink in pipeline.sinks:
         triggers = sink.native.triggers if sink.native else MICRO_BATCHES
         if sink.trigger.kind not in triggers:
@@ -25,7 +26,7 @@ def trigger_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:
-    """A sink's trigger is one that every source before it can take."""
+    """A sink's trigger is one that all its sources support."""
     for sink in pipeline.sinks:
         for source in sources_of(pipeline, sink.reads):
             if sink.trigger.kind not in source.connector.triggers:
@@ -37,7 +38,7 @@ def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:
-    """A continuous query does not write mode complete; a real-time one writes mode update."""
+    """A continuous query writes mode append or update, a real-time one mode update."""
     for sink in pipeline.sinks:
         allowed = _MODES.get(sink.trigger.kind, (sink.mode,))
         if sink.mode not in allowed:
@@ -48,11 +49,11 @@ def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:
 def trigger_is_long_enough(pipeline: Pipeline) -> Iterator[Finding]:
     """A real-time trigger is at least as long as Spark allows."""
     for sink in pipeline.sinks:
-        short = sink.trigger.kind == "real-time" and seconds(sink.trigger.interval) < _LEAST_SECONDS
-        if short and _LEAST_SETTING not in pipeline.spark:
-            least = f"the {_LEAST_SECONDS} seconds that Spark allows"
+        short = sink.trigger.is_real_time and seconds(sink.trigger.interval) < _MIN_SECONDS
+        if short and _MIN_SETTING not in pipeline.spark:
+            least = f"the {_MIN_SECONDS} seconds that Spark allows"
             says = f"sink {sink.name!r}: trigger '{sink.trigger}' is shorter than {least}"
-            fix = f"use 'real-time {_LEAST_SECONDS} seconds'; rows are written as they come, not at the end of it"
+            fix = f"use 'real-time {_MIN_SECONDS} seconds'; rows are written as they arrive, not at the end of it"
             yield Finding("trigger-is-long-enough", pipeline.where(sink, "trigger"), says, fix)
 
 
@@ -61,7 +62,7 @@ def trigger_fits_steps(pipeline: Pipeline) -> Iterator[Finding]:
     for sink in pipeline.sinks:
         grouping = (step.name for step in steps_of(pipeline, sink.reads) if surely_groups(pipeline, step))
         name = next(grouping, None)
-        if sink.trigger.kind in _MODES and name:
+        if not sink.trigger.has_micro_batches and name:
             says = f"sink {sink.name!r}: step {name!r} groups rows, which trigger '{sink.trigger}' cannot do"
             yield Finding("trigger-fits-steps", pipeline.where(sink, "trigger"), says, "use a duration like '1 second'")
 

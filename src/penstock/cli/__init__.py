@@ -1,4 +1,4 @@
-"""The command line: one file per verb, the only room that prints."""
+"""The command line: one file per command; the only package that prints."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from typing import TextIO
 
 import click
 
-from penstock.cli._stderr import Lines
+from penstock.cli._stderr import LineRenderer
 from penstock.errors import CheckError, LoadError, PenstockError
 from penstock.model import Finding
-from penstock.redaction import guard, redact
+from penstock.redaction import install_hooks, redact
 from penstock.text import Waiting
 
-VERBS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
+COMMANDS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
 
 _MOST_FINDINGS = 100
-_lines = Lines()
+_lines = LineRenderer()
 
 
-class _Verbs(click.Group):
-    """Imports a verb's file when that verb is called, so that `check` never pays for Spark."""
+class _Commands(click.Group):
+    """Imports a command's module when it is called, so that `check` never imports Spark."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return VERBS
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            near = get_close_matches(cmd_name, VERBS, n=1)
-            ctx.fail(f"there is no command {cmd_name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        if cmd_name not in COMMANDS:
+            near = get_close_matches(cmd_name, COMMANDS, n=1)
+            ctx.fail(f"unknown command {cmd_name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         module = importlib.import_module(f"penstock.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="penstock")
 def penstock() -> None:
     """Production streaming pipelines on Apache Spark, from one file."""
 
 
-def say(text: str) -> None:
-    """Talk: standard error, so that results on standard output stay clean."""
+def print_status(text: str) -> None:
+    """Print to standard error; standard output is for results."""
     line = Waiting(redact(text)) if isinstance(text, Waiting) else redact(text)
     click.echo(_lines.render(line, terminal=sys.stderr.isatty()), err=True, nl=False)
 
 
-def said(finding: Finding) -> str:
-    """A finding as it is printed: the sentence, and the rule that `penstock explain` tells more of."""
+def format_finding(finding: Finding) -> str:
+    """A finding as it is printed: the message, and its rule for `penstock explain`."""
     return f"{finding} [{finding.rule}]"
 
 
 def list_findings(findings: Sequence[object]) -> str:
-    """A line for each finding, the first hundred of them."""
-    lines = [said(each) if isinstance(each, Finding) else str(each) for each in findings[:_MOST_FINDINGS]]
+    """A line for each of the first hundred findings."""
+    lines = [format_finding(each) if isinstance(each, Finding) else str(each) for each in findings[:_MOST_FINDINGS]]
     if len(findings) > _MOST_FINDINGS:
         lines.append(f"and {len(findings) - _MOST_FINDINGS:,} more; penstock check --json shows all of them")
     return "\n".join(lines)
@@ -67,7 +67,7 @@ def list_findings(findings: Sequence[object]) -> str:
 
 def main() -> None:
     """Run the command line; our errors print without a traceback."""
-    guard()
+    install_hooks()
     out = sys.stdout
     try:
         code = _run()
@@ -82,7 +82,7 @@ def _run() -> str | int | None:
     try:
         penstock(prog_name="penstock")
     except PenstockError as error:
-        say(_told(error))
+        print_status(_format_error(error))
         return error.exit_code
     except SystemExit as end:
         return end.code
@@ -90,8 +90,8 @@ def _run() -> str | int | None:
 
 
 def _is_cut_off(out: TextIO) -> bool:
-    """Whether the reader of our results left before all of them were written, like `head`: that is no failure."""
-    # click has ended the command at a write that failed if it has put another standard output in its place.
+    """Whether the reader of our results, such as `head`, closed the pipe early; that is not a failure."""
+    # click replaces standard output when a write to it fails.
     failed = sys.stdout is not out
     try:
         out.flush()
@@ -99,18 +99,18 @@ def _is_cut_off(out: TextIO) -> bool:
         failed = True
     if not failed or not _is_unread(out):
         return False
-    # The interpreter flushes once more at its end.
+    # The interpreter flushes again on exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
     return True
 
 
 def _is_unread(stream: TextIO) -> bool:
-    """Whether a stream is a pipe that nobody reads any more."""
+    """Whether a stream is a pipe whose reader is gone."""
     poll = select.poll()
     poll.register(stream.fileno(), 0)
     return bool(poll.poll(0))
 
 
-def _told(error: PenstockError) -> str:
-    """The error's sentence; of findings, each of theirs."""
+def _format_error(error: PenstockError) -> str:
+    """The error's message, or a line for each of its findings."""
     return list_findings(error.findings) if isinstance(error, LoadError | CheckError) else str(error)

@@ -1,4 +1,4 @@
-"""What `feed` and `record` share on the command line: values with units, and a line of progress with the true rate."""
+"""Shared by `feed` and `record`: option types with units, and a progress line."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _TTY_SECONDS = 0.2
 _LOG_SECONDS = 10.0
 
 
-class Value(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """An option that a function of `penstock.feeds.values` reads."""
+class ParsedValue(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """An option parsed by a function of `penstock.feeds.values`."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What the text says; the sentence of its ValueError if it says nothing."""
+        """The parsed value; a usage error with the message of its ValueError."""
         try:
             return self._read(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-RATE = Value("rate", values.rate)
-DURATION = Value("duration", values.duration)
-SHARE = Value("share", values.share)
-BURST = Value("burst", values.burst)
-SEPARATOR = Value("separator", lambda text: text.replace("\\t", "\t"))
-# `max` is None in the feed, which for click would mean that nothing was given.
-SPEED = Value("speed", lambda text: values.speed(text) or 0.0)
+RATE = ParsedValue("rate", values.parse_rate)
+DURATION = ParsedValue("duration", values.parse_duration)
+SHARE = ParsedValue("share", values.parse_share)
+BURST = ParsedValue("burst", values.parse_burst)
+SEPARATOR = ParsedValue("separator", lambda text: text.replace("\\t", "\t"))
+# `max` is None in the feed, but None means "not given" to click.
+SPEED = ParsedValue("speed", lambda text: values.parse_speed_factor(text) or 0.0)
 
 
 class Progress:
-    """A line that is written over on a terminal, and now and then a line of its own in a log."""
+    """One line, overwritten on a terminal; a new line every ten seconds in a log."""
 
     def __init__(self, name: str, of: int | None) -> None:
         self._name, self._of, self._tty = name, of, sys.stderr.isatty()
@@ -49,7 +49,7 @@ class Progress:
         self._shown = False
 
     def __call__(self, count: int) -> None:
-        """Say how many there are and how many a second since the last line, if it is time to."""
+        """Print the count, and the rate since the last line, when a line is due."""
         now = time.monotonic()
         if now - self._at < self._every:
             return
@@ -61,13 +61,13 @@ class Progress:
         self._shown = True
 
     def end(self) -> None:
-        """Leave the line as it is."""
+        """End the line on a terminal."""
         if self._tty and self._shown:
             click.echo(err=True)
 
 
 def end_on_sigterm() -> None:
-    """SIGTERM ends a feed as Ctrl-C does: what was taken still arrives."""
+    """Handle SIGTERM like Ctrl-C: records that were read are still delivered."""
 
     def interrupt(_signal: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.errors import CallError, PenstockError
 from penstock.load import load
-from penstock.load.files import pipelines_in
+from penstock.load.files import list_pipelines
 from penstock.storage.layout import DEFAULT, Storage
 from penstock.text import did_you_mean, join_words
 from penstock.watch.board import NAME, Board
@@ -17,58 +17,58 @@ _SUFFIXES = (".yaml", ".yml", ".py")
 
 
 def storage_of(named: str) -> Storage:
-    """The storage of the pipeline in a file, or of one with this name here or in a folder above."""
-    if is_file(named):
+    """The storage of the pipeline in this file, or with this name, here or in a parent folder."""
+    if is_pipeline_path(named):
         return Storage.of(load(named))
     found = next(_with_name(named), None)
     if found is not None:
         return found
-    there = sorted({each.name for folder in roots() for each in folder.iterdir() if (each / "events").is_dir()})
-    known = f"there is {join_words(there, 'and')}" if there else "there is none here"
-    raise CallError(f"no pipeline is called {named!r}; {known}; give its file, or call this where the file is")
+    names = sorted({each.name for folder in storage_roots() for each in folder.iterdir() if (each / "events").is_dir()})
+    known = f"known: {join_words(names, 'and')}" if names else "none has run here"
+    raise CallError(f"unknown pipeline {named!r}; {known}; give its file, or run this command in its folder")
 
 
-def is_file(named: str) -> bool:
-    """Whether a pipeline's file is meant, or the folder of one; a folder that only bears a pipeline's name is not."""
+def is_pipeline_path(named: str) -> bool:
+    """Whether this is the path of a pipeline's file or folder, rather than a pipeline's name."""
     path = Path(named)
     written_as_path = any(mark in named for mark in "./\\")
     return path.suffix in _SUFFIXES or (path.is_dir() and (written_as_path or has_pipeline(path)))
 
 
 def has_pipeline(folder: Path) -> bool:
-    """Whether there is a pipeline's file in a folder."""
-    return bool(pipelines_in(folder))
+    """Whether a folder contains a pipeline's file."""
+    return bool(list_pipelines(folder))
 
 
 def _with_name(name: str) -> Iterator[Storage]:
-    for folder in roots():
+    for folder in storage_roots():
         if (folder / name).is_dir():
             yield Storage(str((folder / name).resolve()))
-    for file in pipelines_in(Path.cwd()):
+    for file in list_pipelines(Path.cwd()):
         try:
             pipeline = load(file)
         except PenstockError:
-            # Some other file of the folder: it is not what was asked for.
+            # An unrelated file of the folder.
             continue
         if pipeline.name == name:
             yield Storage.of(pipeline)
 
 
-def roots() -> list[Path]:
-    """The storages here and in the folders above, the nearest first."""
+def storage_roots() -> list[Path]:
+    """The default storages here and in parent folders, the nearest first."""
     here = Path.cwd()
     return [folder / DEFAULT for folder in (here, *here.parents) if (folder / DEFAULT).is_dir()]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A storage, and one pipeline of it or none in particular."""
+class PipelineRef:
+    """A storage, and optionally one of its pipelines."""
 
     storage: str
     name: str = ""
 
     def board(self) -> Board:
-        """Its pipelines, read once; an error if the one that is meant has never run."""
+        """The board of its pipelines, refreshed once; an error if the named pipeline has never run."""
         board = Board(self.storage, self.name)
         board.refresh()
         if self.name and not self._has_run(board):
@@ -79,25 +79,25 @@ class Place:
         return board
 
     def _has_run(self, board: Board) -> bool:
-        watch = board.watch(self.name)
-        return watch is not None and watch.changes > 0
+        reducer = board.reducer(self.name)
+        return reducer is not None and reducer.changes > 0
 
 
-def place(which: str | None, storage: str | None) -> Place:
-    """What a NAME or a FILE, and `--storage`, mean together."""
+def find(which: str | None, storage: str | None) -> PipelineRef:
+    """The pipeline that a NAME or FILE refers to, with `--storage`."""
     if which is None:
-        return Place(storage or near())
-    if storage is None or is_file(which):
+        return PipelineRef(storage or nearest_storage())
+    if storage is None or is_pipeline_path(which):
         found = storage_of(which)
-        return Place(storage or found.root, found.name)
+        return PipelineRef(storage or found.root, found.name)
     if not NAME.fullmatch(which):
-        raise CallError(f"{which!r} is no file here and cannot name a pipeline; give a name, or a .yaml or .py file")
-    return Place(storage, which)
+        raise CallError(f"{which!r} is neither a file nor a valid pipeline name; give a name, or a .yaml or .py file")
+    return PipelineRef(storage, which)
 
 
-def near() -> str:
-    """The nearest storage from here up; an error if there is none."""
-    found = next(iter(roots()), None)
+def nearest_storage() -> str:
+    """The nearest default storage, here or in a parent folder; an error if none exists."""
+    found = next(iter(storage_roots()), None)
     if found is None:
-        raise CallError(f"there is no {DEFAULT} in {Path.cwd()} or above it; give a pipeline's FILE, or --storage")
+        raise CallError(f"no {DEFAULT} in {Path.cwd()} or its parent folders; give a pipeline's FILE, or --storage")
     return str(found)

@@ -1,4 +1,4 @@
-"""What each rule of `check` is about: its claim, why it is there, and a file that breaks it."""
+"""The rules of `check`: what each one requires, why, and a file that breaks it."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from penstock.model import Finding, Location, Pipeline
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: a claim that findings contradict."""
+    """One rule: what it requires and why."""
 
     name: str
     claim: str
     why: str
     wrong: str = ""
-    """A file that breaks the rule; empty where that takes more than one file."""
+    """A file that breaks the rule; empty if one file cannot show it."""
 
 
 @cache
 def rules() -> dict[str, Rule]:
     """Every rule that a finding can name, in the order of the reference."""
-    told = yaml.safe_load((resources.files("penstock.cli") / "rules.yaml").read_text(encoding="utf-8"))
+    texts = yaml.safe_load((resources.files("penstock.cli") / "rules.yaml").read_text(encoding="utf-8"))
     claims = {rule.__name__.replace("_", "-"): (rule.__doc__ or "").strip() for rule in RULES}
     return {
         name: Rule(name, each.get("claim") or claims[name], each["why"].strip(), each.get("wrong", ""))
-        for name, each in told.items()
+        for name, each in texts.items()
     }
 
 
 def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
-    """The pipeline, if it can be loaded, and everything that is wrong with its file, its tests included.
+    """The pipeline, if it loads, and all findings about its file and tests.
 
-    `-` is standard input.
+    The file `-` is standard input.
     """
     try:
         pipeline = load_text(sys.stdin.buffer.read(), "stdin") if file == "-" else load(file)
@@ -50,14 +50,14 @@ def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
         return None, [finding for finding in error.findings if isinstance(finding, Finding)]
     found = check(pipeline)
     if pipeline.tests:
-        from penstock.testing.parse import trials
+        from penstock.testing.parse import parse_cases
 
-        found = sorted([*found, *trials(pipeline)[1]], key=lambda finding: finding.at)
+        found = sorted([*found, *parse_cases(pipeline)[1]], key=lambda finding: finding.at)
     return pipeline, found
 
 
 def example(rule: Rule) -> list[Finding]:
-    """What `check` finds in the rule's example, as if that were `wrong.yaml` in this folder."""
+    """The findings in the rule's example, as if it were `wrong.yaml` in this folder."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "wrong.yaml")
         file.write_text(rule.wrong, encoding="utf-8")

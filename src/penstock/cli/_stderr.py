@@ -1,4 +1,4 @@
-"""Talk on standard error that never holds a pipeline up: when nobody reads it, lines are left out and counted."""
+"""Status lines on standard error that never block a pipeline: lines that are not read are dropped and counted."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _FLUSH_SECONDS = 2.0
 _WAITING_SECONDS = 5.0
 
 
-class Lines:
-    """What lines become: on a terminal a waiting line is written over, in a log there is one every five seconds."""
+class LineRenderer:
+    """Renders lines: a waiting line is overwritten on a terminal, and printed every five seconds in a log."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waited_at = float("-inf")
         self._open = False
-        """Whether the cursor stands behind a line that can be written over."""
+        """Whether the cursor is at the end of a line to overwrite."""
 
     def render(self, text: str, *, terminal: bool) -> str:
-        """What to write for a line; nothing for one that is not due."""
+        """The text to write for a line; empty if it is not due."""
         if not isinstance(text, Waiting):
             before, self._open = "\n" if self._open else "", False
             return f"{before}{text}\n"
@@ -40,25 +40,25 @@ class Lines:
         return f"{text}\n"
 
 
-class Talk:
-    """Writes lines from a thread of its own."""
+class NonBlockingStderr:
+    """Writes lines from a background thread, so that the caller never blocks on a slow or stopped reader."""
 
     def __init__(self, fd: int | None = None) -> None:
         self._fd = sys.stderr.fileno() if fd is None else fd
         self._lines: queue.Queue[str] = queue.Queue(_MOST_LINES)
-        self._left_out = 0
-        self._rendered, self._terminal = Lines(), os.isatty(self._fd)
-        threading.Thread(target=self._write, name="talk", daemon=True).start()
+        self._dropped = 0
+        self._renderer, self._terminal = LineRenderer(), os.isatty(self._fd)
+        threading.Thread(target=self._write, name="stderr", daemon=True).start()
 
-    def say(self, text: str) -> None:
-        """One line, unless a thousand others wait already."""
+    def print_status(self, text: str) -> None:
+        """Queue one line; drop it if a thousand are waiting."""
         try:
             self._lines.put_nowait(text)
         except queue.Full:
-            self._left_out += 1
+            self._dropped += 1
 
     def flush(self) -> None:
-        """Wait for the lines to be written, but not for ever."""
+        """Wait up to two seconds for queued lines to be written."""
         done = threading.Event()
 
         def wait() -> None:
@@ -71,13 +71,13 @@ class Talk:
     def _write(self) -> None:
         while True:
             text = self._lines.get()
-            left_out, self._left_out = self._left_out, 0
-            if left_out:
-                text = f"({left_out:,} lines left out: nobody read them)\n{text}"
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                text = f"({dropped:,} lines dropped: standard error was not read)\n{text}"
             try:
-                self._write_all(self._rendered.render(text, terminal=self._terminal).encode(errors="replace"))
+                self._write_all(self._renderer.render(text, terminal=self._terminal).encode(errors="replace"))
             except OSError:
-                # Whoever read it is gone; the event log has it all.
+                # The reader is gone; the event log has everything.
                 self._fd = os.open(os.devnull, os.O_WRONLY)
             finally:
                 self._lines.task_done()

@@ -1,4 +1,4 @@
-"""`--to`: the words of a target become the target; shared by `feed` and `record`."""
+"""Parses `--to`; shared by `feed` and `record`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.cli import say
+from penstock.cli import print_status
+from penstock.connector import Feedable
 from penstock.connectors.eventhubs import EventHubsSink
 from penstock.connectors.kafka import KafkaSink, MissingTopicError, create_topics
 from penstock.connectors.kafka.security import Tls
@@ -23,62 +24,62 @@ FORMS = "write kafka:TOPIC, eventhubs:HUB, files:DIR, socket:PORT, or FILE:NAME 
 
 
 @dataclass(frozen=True)
-class Words:
-    """What the command line says beside `--to`."""
+class TargetOptions:
+    """The options that apply to targets."""
 
     servers: str
     connection: str
     ca: str | None
     name: str
-    """What the files of a folder are called."""
+    """The base name of files in a folder."""
     suffix: str = "json"
     per_file: int = 1000
     partitions: int = 0
-    """How many the topic must have, if records name theirs."""
+    """How many the topic needs if the records have partition numbers."""
 
 
-def target_of(text: str, words: Words) -> tuple[Target, str]:
-    """The target that a text like `kafka:trades` names, and what to call it."""
+def parse_target(text: str, options: TargetOptions) -> tuple[Target, str]:
+    """The target of a text like `kafka:trades`, and its display name."""
     kind, _, rest = text.partition(":")
     if kind == "files" and rest:
-        return FilesTarget(Path(rest), words.name, words.suffix, words.per_file), rest
+        return FilesTarget(Path(rest), options.name, options.suffix, options.per_file), rest
     if kind == "socket":
         return _socket(rest), text
-    sink = ready(topic_of(text, words), words.partitions or 2)
+    sink = wait_until_ready(parse_topic(text, options), options.partitions or 2)
     topic = sink.topic or ""
-    return KafkaTarget(sink.servers, topic, sink.client_settings, words.partitions), topic
+    return KafkaTarget(sink.servers, topic, sink.client_settings, options.partitions), topic
 
 
-def topic_of(text: str, words: Words) -> KafkaSink:
-    """The topic, or the Event Hub, that a text names."""
+def parse_topic(text: str, options: TargetOptions) -> KafkaSink:
+    """The sink for the topic or Event Hub of a text."""
     kind, _, rest = text.partition(":")
     if kind == "eventhubs":
-        return _hub(rest, words)
+        return _hub(rest, options)
     place, _, name = text.rpartition(":")
     if not place or not name:
         raise CallError(f"{text!r} is not a target; {FORMS}")
-    return KafkaSink(servers=words.servers, topic=name) if place == "kafka" else _of_file(place, name)
+    return KafkaSink(servers=options.servers, topic=name) if place == "kafka" else _sink_of_file(place, name)
 
 
-def ready(sink: KafkaSink, partitions: int = 2) -> KafkaSink:
-    """The sink once its broker answers and its topic is there; on the broker of this machine it is made."""
-    embedded = bool(sink.services)
-    if embedded:
-        from penstock.engine.prepare import service_address
+def wait_until_ready(sink: KafkaSink, partitions: int = 2) -> KafkaSink:
+    """The sink, once its broker answers and its topic exists; a missing topic of the local broker is created."""
+    from penstock.engine.prepare import probe, service_address
 
-        sink = sink.at("kafka", service_address("kafka", say))
+    is_embedded = bool(sink.services)
+    if is_embedded:
+        sink = sink.with_service_address("kafka", service_address("kafka", print_status))
     try:
-        sink.preflight(WAIT_SECONDS, say)
+        probe(sink, WAIT_SECONDS, print_status)
     except MissingTopicError:
-        if not embedded:
+        if not is_embedded:
             raise
         create_topics(sink.servers, (sink.topic or "",), partitions)
     return sink
 
 
 def secret(option: str, text: str) -> Secret:
-    """The secret that `${env:NAME}` or `${file:path}` stands for."""
-    from penstock.load.reading import Document
+    """The secret of `${env:NAME}` or `${file:path}`."""
+    from penstock.load.reader import Document
     from penstock.load.variables import substitute
 
     reading = substitute(Document({"value": text}, option))
@@ -88,28 +89,28 @@ def secret(option: str, text: str) -> Secret:
     value = reading.document.values["value"]
     if not isinstance(value, Secret) or not value:
         fix = "write '${env:NAME}' or '${file:path}'"
-        raise CallError(f"{option} is not from a secret, and everyone on this machine can read a command line; {fix}")
+        raise CallError(f"{option} is in plain text, and every user of this machine can read a command line; {fix}")
     return value
 
 
 def _socket(text: str) -> SocketTarget:
     host, _, port = text.rpartition(":")
     if not port.isdigit() or not 0 < int(port) < 65_536:
-        raise CallError(f"'socket:{text}' has no port; write socket:9999, or socket:HOST:9999")
-    return SocketTarget(host.strip("[]") or "127.0.0.1", int(port), say)
+        raise CallError(f"'socket:{text}' has no valid port; write socket:9999, or socket:HOST:9999")
+    return SocketTarget(host.strip("[]") or "127.0.0.1", int(port), print_status)
 
 
-def _hub(name: str, words: Words) -> KafkaSink:
-    connection = secret("--connection", words.connection)
-    tls = Tls(ca=words.ca) if words.ca else None
+def _hub(name: str, options: TargetOptions) -> KafkaSink:
+    connection = secret("--connection", options.connection)
+    tls = Tls(ca=options.ca) if options.ca else None
 
     def sender() -> KafkaSink:
         return EventHubsSink(connection=connection, hub=name or None, tls=tls, options={}).sender()
 
-    return _said("eventhubs", sender)
+    return _build("eventhubs", sender)
 
 
-def _of_file(file: str, name: str) -> KafkaSink:
+def _sink_of_file(file: str, name: str) -> KafkaSink:
     from penstock.load import load
 
     if not Path(file).exists():
@@ -119,13 +120,12 @@ def _of_file(file: str, name: str) -> KafkaSink:
     if name not in ends:
         raise CallError(f"{file} has no source or sink {name!r}; {did_you_mean(name, ends)}")
     connector = ends[name].with_absolute_paths(Path(pipeline.folder))
-    sender = getattr(connector, "sender", None)
-    if sender is None:
-        raise CallError(f"{name!r} of {file} is {connector.kind}, and a feed writes to kafka or eventhubs")
-    return _said(f"{name!r} of {file}", sender)
+    if not isinstance(connector, Feedable):
+        raise CallError(f"{name!r} of {file} is {connector.kind}, and a feed can write only to kafka or eventhubs")
+    return _build(f"{name!r} of {file}", connector.sender)
 
 
-def _said(who: str, make: Callable[[], KafkaSink]) -> KafkaSink:
+def _build(who: str, make: Callable[[], KafkaSink]) -> KafkaSink:
     try:
         return make()
     except PenstockError:

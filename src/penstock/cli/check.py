@@ -9,18 +9,18 @@ from pathlib import Path
 
 import click
 
-from penstock.cli import list_findings, say
+from penstock.cli import list_findings, print_status
 from penstock.cli._rules import findings_of
-from penstock.load.files import pipelines_below
-from penstock.model import Finding, Pipeline
+from penstock.load.files import walk_pipelines
+from penstock.model import Finding, Pipeline, errors
 
 
-@click.command(short_help="Say what is wrong with pipelines, without starting Spark.")
+@click.command(short_help="Check pipelines without starting Spark.")
 @click.argument("files", nargs=-1, metavar="[FILE_OR_FOLDER]...", type=click.Path(allow_dash=True))
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also ask Spark: SQL, columns, types, what a stream can do. Starts no query, reaches no broker.",
+    help="Also check SQL, columns, types and streaming limits with Spark. Starts no query, contacts no broker.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Findings as JSON on standard output.")
 def command(files: Sequence[str], deep: bool, as_json: bool) -> None:
@@ -34,33 +34,29 @@ def command(files: Sequence[str], deep: bool, as_json: bool) -> None:
         click.echo(json.dumps([_as_dict(finding) for finding in findings], indent=2))
     else:
         if findings:
-            say(list_findings(findings))
+            print_status(list_findings(findings))
         for pipeline, found in checked:
-            if pipeline is not None and not _rules_broken(found):
-                click.echo(f"{pipeline.name}: {_counted(pipeline)}: no errors found")
-    if wrong := _rules_broken(findings):
+            if pipeline is not None and not errors(found):
+                click.echo(f"{pipeline.name}: {_count_parts(pipeline)}: no errors found")
+    if wrong := errors(findings):
         if not as_json:
-            say(f"why: penstock explain {wrong[0]}")
+            print_status(f"why: penstock explain {wrong[0].rule}")
         sys.exit(1)
 
 
 def _check(file: str | Path, deep: bool) -> tuple[Pipeline | None, list[Finding]]:
     pipeline, found = findings_of(file)
-    if deep and pipeline is not None and not _rules_broken(found):
+    if deep and pipeline is not None and not errors(found):
         found = sorted([*found, *_deep(pipeline)], key=lambda finding: finding.at)
     return pipeline, found
 
 
 def _expand(path: str) -> Sequence[str | Path]:
-    """The pipelines that an argument means."""
-    return (pipelines_below(Path(path)) if Path(path).is_dir() else ()) or [path]
+    """The pipelines of an argument: a file, or all below a folder."""
+    return (walk_pipelines(Path(path)) if Path(path).is_dir() else ()) or [path]
 
 
-def _rules_broken(findings: Sequence[Finding]) -> list[str]:
-    return [finding.rule for finding in findings if finding.severity == "error"]
-
-
-def _counted(pipeline: Pipeline) -> str:
+def _count_parts(pipeline: Pipeline) -> str:
     counts = ((pipeline.sources, "source"), (pipeline.steps, "step"), (pipeline.sinks, "sink"))
     return ", ".join(f"{len(nodes)} {word}{'' if len(nodes) == 1 else 's'}" for nodes, word in counts)
 

@@ -1,4 +1,4 @@
-"""penstock checkpoint: what batches left behind, looked at and put back without Spark."""
+"""penstock checkpoint: verify, show, back up and restore checkpoints without Spark."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from penstock.cli import say
+from penstock.cli import print_status
 from penstock.cli._find import storage_of
 from penstock.errors import CallError
-from penstock.storage import files, restore
+from penstock.storage import restore
 from penstock.storage.layout import Storage
 from penstock.storage.lease import Taking
 from penstock.storage.verify import SinkStorage, find_problems
@@ -23,7 +23,7 @@ from penstock.storage.verify import SinkStorage, find_problems
 
 @click.group("checkpoint", short_help="Verify, show, back up or restore a pipeline's checkpoints.")
 def command() -> None:
-    """Look at the checkpoints of a pipeline and at the records of its batches.
+    """Inspect, back up and restore the checkpoints and batch records of a pipeline.
 
     Example: penstock checkpoint verify trades
     """
@@ -32,7 +32,7 @@ def command() -> None:
 @command.command()
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 def verify(named: str) -> None:
-    """Say whether the checkpoints still are what the records say; exit 1 if not.
+    """Compare the checkpoints with the batch records; exit 1 if they differ.
 
     Example: penstock checkpoint verify trades
     """
@@ -43,7 +43,7 @@ def verify(named: str) -> None:
         for problem in wrong:
             click.echo(f"{sink.name}: {problem}")
         if not wrong:
-            click.echo(f"{sink.name}: {_summary(sink)}: as it was left")
+            click.echo(f"{sink.name}: {_summary(sink)}: intact")
     sys.exit(1 if found else 0)
 
 
@@ -51,11 +51,11 @@ def verify(named: str) -> None:
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def show(named: str, as_json: bool) -> None:
-    """Show the last batch of each sink and where its sources are.
+    """Show the last batch of each sink and the offsets of its sources.
 
     Example: penstock checkpoint show trades
     """
-    shown = [_shown(sink) for sink in _sinks(storage_of(named))]
+    shown = [_as_dict(sink) for sink in _sinks(storage_of(named))]
     if as_json:
         click.echo(json.dumps(shown, indent=2))
         return
@@ -69,24 +69,24 @@ def show(named: str, as_json: bool) -> None:
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--to", "place", type=click.Path(path_type=Path), help="An empty folder (default: in the storage).")
 def backup(named: str, place: Path | None) -> None:
-    """Copy the checkpoints and records of a pipeline that does not run, with checksums.
+    """Copy the checkpoints and batch records of a stopped pipeline, with checksums.
 
     Example: penstock checkpoint backup trades --to /backup/trades
     """
     storage = storage_of(named)
     with _alone(storage):
-        target = place or Path(storage.url, "backups", f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}")
-        count = restore.backup(storage.url, target)
-    say(f"{count} files")
+        target = place or Path(storage.backup(f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}"))
+        count = restore.backup(storage, target)
+    print_status(f"{count} files")
     click.echo(str(target))
 
 
 @command.command("restore")
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
-@click.option("--from", "place", type=click.Path(path_type=Path), help="A backup; without one, the batches' records.")
-@click.option("--behind", is_flag=True, help="Also when batches were written since: they are written again.")
+@click.option("--from", "place", type=click.Path(path_type=Path), help="A backup (default: the batch records).")
+@click.option("--behind", is_flag=True, help="Restore even if batches were written since; they will be written again.")
 def restore_(named: str, place: Path | None, behind: bool) -> None:
-    """Put damaged files of the checkpoints back, from the records or from a backup.
+    """Restore damaged checkpoint files from the batch records or a backup.
 
     Example: penstock checkpoint restore trades
     """
@@ -94,20 +94,20 @@ def restore_(named: str, place: Path | None, behind: bool) -> None:
     with _alone(storage):
         sinks = _sinks(storage)
         if place is not None:
-            click.echo(f"{restore.from_backup(sinks, storage.url, place, behind=behind)} files put back")
+            click.echo(f"{restore.from_backup(sinks, storage, place, behind=behind)} files restored")
             return
         for sink in sinks:
-            for name in restore.from_records(sink):
+            for name in restore.from_journal(sink):
                 click.echo(f"{sink.name}: {name}")
     wrong = [f"{sink.name}: {problem}" for sink in sinks for problem in find_problems(sink)]
     for text in wrong:
-        say(text)
+        print_status(text)
     sys.exit(1 if wrong else 0)
 
 
 @contextmanager
 def _alone(storage: Storage) -> Iterator[None]:
-    lease = Taking(storage.lease, say).take()
+    lease = Taking(storage.lease, print_status).take()
     try:
         yield
     finally:
@@ -115,13 +115,12 @@ def _alone(storage: Storage) -> Iterator[None]:
 
 
 def _sinks(storage: Storage) -> list[SinkStorage]:
-    """Every sink that has a checkpoint or records here; the last record knows where its target's log is."""
-    names = {*files.list_names(f"{storage.url}/ledger"), *files.list_names(f"{storage.url}/checkpoints")}
+    """Every sink with a checkpoint or records; the last record has the location of its target's log."""
     found = []
-    for name in sorted(each for each in names if not each.endswith(".json") and not each.startswith(".")):
-        sink = SinkStorage(name, storage.url)
-        known = sink.journal.numbers
-        found.append(SinkStorage(name, storage.url, sink.journal.read(known[-1]).log_url if known else ""))
+    for name in storage.sink_names():
+        journal = SinkStorage(name, storage).journal
+        last = journal.last()
+        found.append(SinkStorage(name, storage, last.log_url if last else ""))
     if not found:
         raise CallError(f"{storage.url} has no checkpoint yet; run the pipeline first")
     return found
@@ -132,10 +131,10 @@ def _summary(sink: SinkStorage) -> str:
     known = sink.journal.numbers
     if not commits:
         return "no batch yet"
-    return f"{commits[-1] + 1:,} batches committed, {len(known)} of the last on record"
+    return f"{commits[-1] + 1:,} batches committed, the last {len(known)} recorded"
 
 
-def _shown(sink: SinkStorage) -> dict[str, Any]:
+def _as_dict(sink: SinkStorage) -> dict[str, Any]:
     commits = sink.checkpoint.numbers("commits")
     return {
         "sink": sink.name,
@@ -143,5 +142,5 @@ def _shown(sink: SinkStorage) -> dict[str, Any]:
         "query": sink.checkpoint.query,
         "last_batch": commits[-1] if commits else None,
         "positions": sink.checkpoint.offsets(commits[-1]) if commits else [],
-        "receipts": {name: batch for name, (_, batch) in sink.targets().items()},
+        "receipts": {name: entry.batch for name, entry in sink.targets().items()},
     }

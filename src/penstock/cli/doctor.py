@@ -15,18 +15,18 @@ from pathlib import Path
 import click
 
 from penstock import jars, services
-from penstock.cli import say
+from penstock.cli import print_status
+from penstock.connector import Embeddable, Probeable, SinkOptions, SourceOptions
 from penstock.errors import PenstockError
-from penstock.java import java, java_version
+from penstock.java import find_java, read_java_version
 from penstock.load import load
-from penstock.options import SinkOptions, SourceOptions
-from penstock.redaction import redact, redacted
+from penstock.redaction import redact, redact_values
 from penstock.spark.archive import archive_file
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is looked at, and how to mend it when it is not well."""
+    """The result of one check, and the fix if it failed."""
 
     name: str
     well: bool
@@ -34,24 +34,24 @@ class Fact:
     fix: str = ""
 
 
-@click.command(short_help="Say what is installed, what is missing and how to get it; of a pipeline, what it can reach.")
+@click.command(short_help="Check the installation, or whether a pipeline can reach its systems.")
 @click.argument("file", required=False, type=click.Path())
-@click.option("--wait", "wait_seconds", default=5.0, show_default=True, help="Seconds to wait for brokers of FILE.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--wait", "wait_seconds", default=5.0, show_default=True, help="Seconds to wait for the brokers of FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(file: str | None, wait_seconds: float, as_json: bool) -> None:
-    """Look at this machine: Python, Java, Spark, jars, services, memory and disk.
+    """Check this machine: Python, Java, Spark, jars, services, memory and disk.
 
-    With a pipeline's FILE, look at what it reads and writes instead: whether brokers answer, whether their
-    certificates fit and for how long, whether we are let in, and may use the topics. Nothing is read or written.
+    With a pipeline's FILE, check the systems that it reads and writes instead: whether brokers answer, whether
+    certificates are valid and for how long, and whether login and topic permissions work. No data is read or written.
 
     Example: penstock doctor trades.yaml
     """
     if file is None:
         facts = [fact() for fact in FACTS] + [_jars(group) for group in jars.GROUPS] + _services()
     else:
-        facts = _ends(file, wait_seconds)
+        facts = _check_pipeline(file, wait_seconds)
     if as_json:
-        click.echo(json.dumps(redacted([asdict(fact) for fact in facts]), indent=2))
+        click.echo(json.dumps(redact_values([asdict(fact) for fact in facts]), indent=2))
     else:
         width = max(14, *(len(fact.name) for fact in facts))
         for fact in facts:
@@ -68,7 +68,7 @@ def _python() -> Fact:
 
 def _java() -> Fact:
     try:
-        return Fact("java", True, f"{java_version(java())} at {java()}")
+        return Fact("java", True, f"{read_java_version(find_java())} at {find_java()}")
     except PenstockError as error:
         return Fact("java", False, str(error))
 
@@ -82,7 +82,7 @@ def _memory() -> Fact:
     if not hasattr(os, "sysconf"):
         return Fact("memory", True, "unknown")
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return Fact("memory", gib >= 3, f"{gib:.0f} GB", "Spark's driver takes 2 GB: set spark.driver.memory lower")
+    return Fact("memory", gib >= 3, f"{gib:.0f} GB", "Spark's driver uses 2 GB: lower spark.driver.memory")
 
 
 def _disk() -> Fact:
@@ -91,16 +91,20 @@ def _disk() -> Fact:
         "disk",
         gib >= 1,
         f"{gib:.0f} GB free here",
-        "free some space: checkpoints that cannot be written stop a pipeline",
+        "free some space: a pipeline stops if it cannot write checkpoints",
     )
 
 
 def _archive() -> Fact:
     try:
-        there = archive_file().exists()
+        exists = archive_file().exists()
     except PenstockError:
-        return Fact("start-up", True, "not known without Java")
-    return Fact("start-up", True, "with an archive" if there else "slow: penstock jars warm makes an archive, once")
+        return Fact("start-up", True, "unknown without Java")
+    return Fact(
+        "start-up",
+        True,
+        "class archive present" if exists else "no class archive; for a faster start run penstock jars warm",
+    )
 
 
 FACTS: tuple[Callable[[], Fact], ...] = (_python, _java, _spark, _memory, _disk, _archive)
@@ -121,22 +125,23 @@ def _services() -> list[Fact]:
     return facts
 
 
-def _ends(file: str, wait_seconds: float) -> list[Fact]:
+def _check_pipeline(file: str, wait_seconds: float) -> list[Fact]:
     pipeline = load(file)
     facts: list[Fact] = []
     for node, connector in pipeline.ends:
         who = f"{type(node).__name__.lower()} {node.name}"
         located = connector.with_absolute_paths(Path(pipeline.folder))
-        found = f"the {', '.join(located.services)} of this machine, which a run starts"
-        facts += [Fact(who, True, found)] if located.services else _examined(who, located, wait_seconds)
+        services = located.services if isinstance(located, Embeddable) else ()
+        found = f"the local {', '.join(services)}, started by penstock run"
+        facts += [Fact(who, True, found)] if services else _probe(who, located, wait_seconds)
     return facts
 
 
-def _examined(who: str, connector: SourceOptions | SinkOptions, wait_seconds: float) -> list[Fact]:
+def _probe(who: str, connector: SourceOptions | SinkOptions, wait_seconds: float) -> list[Fact]:
     facts: list[Fact] = []
     try:
-        for seen in connector.probe(wait_seconds, say):
+        for seen in connector.probe(wait_seconds, print_status) if isinstance(connector, Probeable) else ():
             facts.append(Fact(f"{who}: {seen.what}", True, seen.says))
     except PenstockError as error:
         return [*facts, Fact(who, False, str(error))]
-    return facts or [Fact(who, True, f"{connector.kind}: nothing to look at before it runs")]
+    return facts or [Fact(who, True, f"{connector.kind}: nothing to check")]

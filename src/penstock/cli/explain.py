@@ -6,7 +6,7 @@ import textwrap
 
 import click
 
-from penstock.cli import said
+from penstock.cli import format_finding
 from penstock.cli._rules import example, rules
 from penstock.errors import CallError
 from penstock.text import nearest
@@ -16,10 +16,10 @@ def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return [name for name in rules() if name.startswith(incomplete)]
 
 
-@click.command(short_help="Say what a rule of `check` is about, and show a file that breaks it.")
+@click.command(short_help="Explain a rule of `check`, with a file that breaks it.")
 @click.argument("rule", required=False, shell_complete=_names)
 def command(rule: str | None) -> None:
-    """Say why a RULE of `penstock check` is there, with a file that breaks it; without one, list the rules.
+    """Explain why a RULE of `penstock check` exists, with a file that breaks it; without RULE, list the rules.
 
     Findings end with the name of their rule in brackets.
 
@@ -35,11 +35,11 @@ def command(rule: str | None) -> None:
     if name not in known:
         near = nearest(name, known)
         hint = f"did you mean {near!r}?" if near else "`penstock explain` lists them"
-        raise CallError(f"there is no rule {name!r}; {hint}")
-    told = known[name]
-    click.echo(f"{told.name}: {told.claim}\n")
-    click.echo(textwrap.fill(told.why, 100))
-    if told.wrong:
-        click.echo(f"\nwrong.yaml:\n{textwrap.indent(told.wrong.rstrip(), '    ')}\n")
-        for finding in example(told):
-            click.echo(said(finding))
+        raise CallError(f"unknown rule {name!r}; {hint}")
+    found = known[name]
+    click.echo(f"{found.name}: {found.claim}\n")
+    click.echo(textwrap.fill(found.why, 100))
+    if found.wrong:
+        click.echo(f"\nwrong.yaml:\n{textwrap.indent(found.wrong.rstrip(), '    ')}\n")
+        for finding in example(found):
+            click.echo(format_finding(finding))

@@ -9,19 +9,19 @@ import click
 
 from penstock.cli._find import storage_of
 from penstock.events import EventTail
-from penstock.watch.history import story
+from penstock.watch.history import history_lines
 
 
-@click.command(short_help="Tell what happened to a pipeline: starts, stops, restarts and why, gaps.")
+@click.command(short_help="Show what happened to a pipeline: starts, stops, restarts and their reasons, gaps.")
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
-@click.option("-n", "--lines", "most", type=click.IntRange(1), help="Only the last so many lines.")
-@click.option("--json", "as_json", is_flag=True, help="The events themselves, one JSON object a line.")
+@click.option("-n", "--lines", "most", type=click.IntRange(1), help="Only the last lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the events as JSON, one object per line.")
 def command(named: str, most: int | None, as_json: bool) -> None:
-    """Tell the story of a pipeline in plain lines, oldest first.
+    """Show the history of a pipeline, one line per event, oldest first.
 
     Example: penstock history trades -n 20
     """
-    events = EventTail(f"{storage_of(named).url}/events").new()
-    lines = (json.dumps(event) for event in events) if as_json else story(events)
+    events = EventTail(storage_of(named).events).read_new()
+    lines = (json.dumps(event) for event in events) if as_json else history_lines(events)
     for text in lines if most is None else deque(lines, most):
         click.echo(text)

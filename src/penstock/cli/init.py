@@ -13,18 +13,18 @@ from penstock.errors import CallError
 _FILES = {"pipeline.yaml": "{name}.yaml", "README.md": "README.md", "gitignore": ".gitignore"}
 
 
-@click.command(short_help="Make a small project that runs at once.")
+@click.command(short_help="Create a small project that is ready to run.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 def command(folder: Path) -> None:
-    """Make a project in DIR: a pipeline that passes `check` and runs with no service.
+    """Create a project in DIR: a pipeline that passes `check` and needs no services.
 
     Example: penstock init demo
     """
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.absolute().name).strip("-") or "pipeline"
     targets = {template: folder / target.format(name=name) for template, target in _FILES.items()}
-    there = [str(target) for target in targets.values() if target.exists()]
-    if there:
-        raise CallError(f"{', '.join(there)} exists already; choose another folder, nothing was written")
+    existing = [str(target) for target in targets.values() if target.exists()]
+    if existing:
+        raise CallError(f"{', '.join(existing)} already exists, and nothing was written; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for template, target in targets.items():

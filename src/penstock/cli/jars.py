@@ -1,4 +1,4 @@
-"""penstock jars: the jars that Penstock uses, and whether they are here."""
+"""penstock jars: list, fetch and verify jars."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from rich.table import Column, Table
 from penstock import jars
 
 
-@click.group("jars")
+@click.group("jars", short_help="List, fetch and verify the jars of connectors and local services.")
 def command() -> None:
-    """See, fetch and verify the jars that Spark and the local services need.
+    """List, fetch and verify the jars of connectors and local services.
 
     Example: penstock jars list
     """
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
-    """Show each group of jars, its size, and whether it is here.
+    """List the groups of jars, their sizes, and whether they are on this machine.
 
     Example: penstock jars list
     """
     groups = [_group(name) for name in jars.GROUPS]
     if as_json:
-        click.echo(json.dumps({"folder": str(jars.folder()), "groups": groups}, indent=2))
+        click.echo(json.dumps({"folder": str(jars.cache_folder()), "groups": groups}, indent=2))
     else:
         Console().print(_table(groups))
 
@@ -42,7 +42,7 @@ def list_(as_json: bool) -> None:
 @command.command()
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 def fetch(groups: tuple[str, ...]) -> None:
-    """Fetch the jars of some groups, or of all, that are not here yet; prints their files.
+    """Fetch the missing jars of GROUPs, or of all groups, and print their paths.
 
     Example: penstock jars fetch kafka delta
     """
@@ -53,7 +53,7 @@ def fetch(groups: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 def verify(groups: tuple[str, ...]) -> None:
-    """Hash every jar of some groups, or of those that were fetched, and name the bad ones.
+    """Verify the checksums of the jars of GROUPs, or of all fetched groups.
 
     Example: penstock jars verify
     """
@@ -62,27 +62,27 @@ def verify(groups: tuple[str, ...]) -> None:
     for problem in bad:
         click.echo(problem)
     if bad:
-        click.echo(f"{len(bad)} bad; run `penstock jars fetch {' '.join(chosen)}`", err=True)
+        click.echo(f"{len(bad)} missing or damaged; run `penstock jars fetch {' '.join(chosen)}`", err=True)
         sys.exit(1)
-    click.echo(f"{len(jars.LOCK.jars(chosen))} jars are as pinned ({', '.join(chosen) or 'no group was fetched'})")
+    click.echo(f"{len(jars.LOCK.jars(chosen))} jars verified ({', '.join(chosen) or 'no group was fetched'})")
 
 
 @command.command()
 def warm() -> None:
-    """Make an archive of Spark's classes, once: every later start takes about a third less time.
+    """Create an archive of Spark's classes, once; later starts take about a third less time.
 
     Example: penstock jars warm
     """
     from penstock.spark.archive import archive_file, make_archive
 
     if not archive_file().exists():
-        click.echo("making the start-up archive of Spark's classes (about 20 s, once)", err=True)
+        click.echo("creating the archive of Spark's classes (about 20 s, once)", err=True)
         make_archive()
     click.echo(archive_file())
 
 
 def fetch_with_progress(groups: Sequence[str]) -> list[Path]:
-    """Fetch groups while stderr shows how far it is: a bar on a terminal, a few lines elsewhere."""
+    """Fetch groups with progress on standard error: a bar on a terminal, a few lines elsewhere."""
     with _bar() if sys.stderr.isatty() else _lines() as progress:
         return jars.fetch(groups, progress)
 
@@ -101,20 +101,20 @@ def _bar() -> Iterator[jars.Progress]:
 
 @contextlib.contextmanager
 def _lines() -> Iterator[jars.Progress]:
-    said = -1
+    printed = -1
 
-    def say(jar: str, done_bytes: int, total_bytes: int) -> None:
-        nonlocal said
+    def print_progress(jar: str, done_bytes: int, total_bytes: int) -> None:
+        nonlocal printed
         quarter = 4 * done_bytes // max(total_bytes, 1)
-        if quarter > said:
-            said = quarter
+        if quarter > printed:
+            printed = quarter
             click.echo(f"fetching jars: {done_bytes / 1e6:.1f} of {total_bytes / 1e6:.1f} MB ({jar})", err=True)
 
-    yield say
+    yield print_progress
 
 
 def _group(name: str) -> dict[str, Any]:
-    pinned, bad = jars.LOCK.jars([name]), jars.problems([name])
+    pinned, bad = jars.LOCK.jars([name]), jars.find_problems([name])
     absent = sum(problem.missing for problem in bad)
     state = "ready" if not bad else "not fetched" if absent == len(pinned) else f"{len(bad)} missing or damaged"
     entries = [{"jar": jar.coordinate, "bytes": jar.size_bytes, "sha256": jar.sha256} for jar in pinned]
@@ -122,7 +122,7 @@ def _group(name: str) -> dict[str, Any]:
 
 
 def _table(groups: Sequence[dict[str, Any]]) -> Table:
-    table = Table("group", "jars", "MB", "state", box=None, title=str(jars.folder()), title_justify="left")
+    table = Table("group", "jars", "MB", "state", box=None, title=str(jars.cache_folder()), title_justify="left")
     for group in groups:
         table.add_row(group["group"], str(len(group["jars"])), f"{group['bytes'] / 1e6:.1f}", group["state"])
     return table

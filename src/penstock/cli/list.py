@@ -21,11 +21,11 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return sorted({name for known in _ROLES.values() for name in known if name.startswith(incomplete)})
 
 
-@click.command(name="list", short_help="Show the connectors and kinds of steps, or the options of one.")
+@click.command(name="list", short_help="List connectors and kinds of step, or the options of one.")
 @click.argument("kind", required=False, shell_complete=_kinds)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(kind: str | None, as_json: bool) -> None:
-    """Show every connector and kind of step; with KIND, its options.
+    """List every connector and kind of step; with KIND, show its options.
 
     Example: penstock list kafka
     """
@@ -33,7 +33,7 @@ def command(kind: str | None, as_json: bool) -> None:
     if kind is not None and kind not in kinds:
         near = get_close_matches(kind, kinds, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(kinds)}"
-        raise CallError(f"there is no connector or step {kind!r}; {hint}")
+        raise CallError(f"unknown connector or step {kind!r}; {hint}")
     chosen = [
         (role, options)
         for role, known in _ROLES.items()
@@ -41,7 +41,7 @@ def command(kind: str | None, as_json: bool) -> None:
         if kind in (None, name)
     ]
     if as_json:
-        click.echo(json.dumps([_described(role, options) for role, options in chosen], indent=2))
+        click.echo(json.dumps([_describe(role, options) for role, options in chosen], indent=2))
         return
     for role, options in chosen:
         first = (options.__doc__ or "").strip().splitlines()[0]
@@ -51,9 +51,9 @@ def command(kind: str | None, as_json: bool) -> None:
 
 
 def _print_options(options: type[Options]) -> None:
-    for field in described(options):
-        default = "required" if field["required"] else f"default {json.dumps(field['default'])}"
-        click.echo(f"  {field['name']:<20} {field['description']} ({field['type']}; {default})")
+    for option in describe_options(options):
+        default = "required" if option["required"] else f"default {json.dumps(option['default'])}"
+        click.echo(f"  {option['name']:<20} {option['description']} ({option['type']}; {default})")
     promise = getattr(options, "promise", None)
     if promise:
         click.echo(f"  promise: {promise}")
@@ -63,36 +63,36 @@ def _print_options(options: type[Options]) -> None:
     click.echo()
 
 
-def _described(role: str, options: type[Options]) -> dict[str, Any]:
+def _describe(role: str, options: type[Options]) -> dict[str, Any]:
     says = (options.__doc__ or "").strip()
-    return {"kind": options.kind, "role": role, "says": says, "options": described(options)}
+    return {"kind": options.kind, "role": role, "says": says, "options": describe_options(options)}
 
 
-def described(options: type[Options]) -> list[dict[str, Any]]:
-    """The options of a class, as the file writes them: name, type, description, whether needed, default."""
+def describe_options(options: type[Options]) -> list[dict[str, Any]]:
+    """The options of a class as written in a file: name, type, description, required, default."""
     schema = options.model_json_schema(by_alias=True)
     hidden = {name for name, field in options.model_fields.items() if field.exclude}
     return [
         {
             "name": name,
-            "type": _type(told),
-            "description": told.get("description", ""),
+            "type": _type(field),
+            "description": field.get("description", ""),
             "required": name in schema.get("required", []),
-            "default": told.get("default"),
+            "default": field.get("default"),
         }
-        for name, told in schema["properties"].items()
+        for name, field in schema["properties"].items()
         if name not in hidden
     ]
 
 
-def _type(told: dict[str, Any]) -> str:
-    if "enum" in told or "const" in told:
-        return " | ".join(str(value) for value in told.get("enum", [told.get("const")]))
-    if "anyOf" in told:
-        return " | ".join(dict.fromkeys(_type(part) for part in told["anyOf"] if part.get("type") != "null"))
-    if told.get("type") == "array":
-        return f"list of {_type(told.get('items', {'type': 'values'}))}"
-    if "$ref" in told:
+def _type(field: dict[str, Any]) -> str:
+    if "enum" in field or "const" in field:
+        return " | ".join(str(value) for value in field.get("enum", [field.get("const")]))
+    if "anyOf" in field:
+        return " | ".join(dict.fromkeys(_type(part) for part in field["anyOf"] if part.get("type") != "null"))
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {'type': 'values'}))}"
+    if "$ref" in field:
         return "mapping"
     names = {
         "string": "text",
@@ -101,4 +101,4 @@ def _type(told: dict[str, Any]) -> str:
         "boolean": "true | false",
         "object": "mapping",
     }
-    return names.get(str(told.get("type")), str(told.get("type", "value")))
+    return names.get(str(field.get("type")), str(field.get("type", "value")))

@@ -1,4 +1,4 @@
-"""penstock run: the supervisor. It has no Spark in it; the driver is its child."""
+"""penstock run: the supervisor, without Spark; the driver is a child process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli import said
-from penstock.cli._stderr import Talk
-from penstock.model import Pipeline
+from penstock.cli import format_finding
+from penstock.cli._stderr import NonBlockingStderr
+from penstock.model import Pipeline, errors
 from penstock.spark.local_dir import remove_leftovers
 from penstock.supervise.process import DriverProcess
 from penstock.supervise.protocol import RunOptions
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from penstock.events import EventLog
-    from penstock.model import Pipeline
     from penstock.storage.layout import Storage
     from penstock.storage.lease import Lease
     from penstock.supervise.supervisor import End, State
@@ -34,192 +33,192 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Run a pipeline until it is stopped.")
 @click.argument("file", default=".", type=click.Path())
-@click.option("--once", is_flag=True, help="Process what is there now, then end.")
+@click.option("--once", is_flag=True, help="Process the available data, then exit.")
 @click.option("--master", help="Where Spark runs: local[*], spark://host:7077, yarn, k8s://... (default: local[*]).")
 @click.option(
-    "--wait", "wait_seconds", default=30.0, show_default=True, help="Seconds to wait for brokers at the start."
+    "--wait", "wait_seconds", default=30.0, show_default=True, help="Seconds to wait for brokers at start-up."
+)
+@click.option("--drain-seconds", default=60.0, show_default=True, help="Seconds for running batches to finish on stop.")
+@click.option(
+    "--new-checkpoint", is_flag=True, help="Start with an empty checkpoint even if earlier batches are recorded."
 )
 @click.option(
-    "--drain-seconds", default=60.0, show_default=True, help="Seconds that running batches have to end when stopped."
+    "--health-port", type=click.IntRange(1, 65535), help="Serve /health and /ready on this port, on loopback."
 )
-@click.option("--new-checkpoint", is_flag=True, help="Begin anew although earlier batches are on record.")
-@click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /health and /ready here, on loopback.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Serve them on this address instead.")
-@click.option("--health-name", "health_names", multiple=True, help="A host name that probes use, besides localhost.")
 @click.option(
-    "--page-port", type=click.IntRange(0, 65535), help="Serve the live page and /metrics here, on loopback; 0: any."
+    "--health-name", "health_names", multiple=True, help="A host name that probes use, in addition to localhost."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show Spark's own log, and tracebacks.")
+@click.option(
+    "--page-port",
+    type=click.IntRange(0, 65535),
+    help="Serve the live page and /metrics on this port, on loopback; 0: any free one.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show Spark's log and tracebacks.")
 def command(
     health_port: int | None, health_host: str, health_names: tuple[str, ...], page_port: int | None, **asked: Any
 ) -> None:
-    """Run the pipeline in FILE (or a folder with one) and keep it running; Ctrl-C drains it.
+    """Run the pipeline in FILE (or in a folder) and keep it running; Ctrl-C drains it.
 
-    A restart continues from the checkpoint, in the pipeline's storage.
+    A restart continues from the checkpoint in the pipeline's storage.
 
     Example: penstock run trades.yaml --once
     """
-    # Checkpoints, state and events are for this user alone; the driver and its JVM inherit this.
+    # Checkpoints, state and events are private to this user; the driver and its JVM inherit this.
     os.umask(0o077)
-    orders = RunOptions(**asked)
-    # Before anything else: it imports Spark while the file is checked and the lease is taken.
-    first = DriverProcess(orders)
-    talk = Talk()
+    run_options = RunOptions(**asked)
+    # First, so that it imports Spark while the file is checked and the lease is taken.
+    first = DriverProcess(run_options)
+    stderr = NonBlockingStderr()
     try:
         health = (health_host, health_port, health_names) if health_port else None
-        end = _supervise(orders, first, talk, _Doors(health, page_port))
+        end = _supervise(run_options, first, stderr, Endpoints(health, page_port))
     except Exception:
-        if orders.verbose:
+        if run_options.verbose:
             import traceback
 
-            talk.say(traceback.format_exc())
-        talk.flush()
+            stderr.print_status(traceback.format_exc())
+        stderr.flush()
         raise
     finally:
         first.end()
         remove_leftovers()
     if not end.well:
-        talk.say(end.reason)
-    talk.flush()
+        stderr.print_status(end.reason)
+    stderr.flush()
     sys.exit(0 if end.well else 1)
 
 
-def checked(file: str, master: str | None, say: Callable[[str], None]) -> Pipeline:
-    """The pipeline of a file that has no errors; its warnings are said."""
-    from penstock.checks import check
+def load_and_warn(file: str, master: str | None, warn: Callable[[str], None]) -> Pipeline:
+    """Load and check a file; print its warnings, raise its errors."""
     from penstock.errors import CheckError
-    from penstock.load import load
+    from penstock.pipeline import load_checked
 
-    pipeline = load(file)
-    if master:
-        pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
-    findings = check(pipeline)
+    pipeline, findings = load_checked(file, master)
     for finding in findings:
         if finding.severity == "warning":
-            say(said(finding))
-    errors = [finding for finding in findings if finding.severity == "error"]
-    if errors:
-        raise CheckError(errors)
+            warn(format_finding(finding))
+    if wrong := errors(findings):
+        raise CheckError(wrong)
     return pipeline
 
 
 @dataclass(frozen=True)
-class _Doors:
-    """Where a supervisor can be asked how it is."""
+class Endpoints:
+    """The HTTP endpoints of a supervisor: health and page."""
 
     health: tuple[str, int, tuple[str, ...]] | None
     page: int | None
 
     @contextmanager
-    def open(self, state: State, pipeline: Pipeline, storage: Storage, talk: Talk) -> Iterator[None]:
-        """Until the block ends; what nobody asked for is not even imported."""
+    def open(self, state: State, pipeline: Pipeline, storage: Storage, stderr: NonBlockingStderr) -> Iterator[None]:
+        """Serve until the block ends; imports only what is used."""
         with ExitStack() as stack:
             if self.health is not None:
                 from penstock.supervise.health import serving
 
                 stack.enter_context(serving(state, *self.health))
             if self.page is not None:
-                from penstock.page import served
-                from penstock.page.server import Where
+                from penstock.page import serve
+                from penstock.page.server import Endpoint
 
-                where = Where(port=self.page, port_option="--page-port")
-                page = stack.enter_context(served(storage.root, where, only=pipeline.name))
-                talk.say(f"page: {page.invitation(terminal=sys.stderr.isatty())}")
+                endpoint = Endpoint(port=self.page, port_option="--page-port")
+                page = stack.enter_context(serve(storage.root, endpoint, only=pipeline.name))
+                stderr.print_status(f"page: {page.format_address(terminal=sys.stderr.isatty())}")
             if pipeline.webhooks:
-                from penstock.watch.webhooks import posting
+                from penstock.watch.webhooks import post_events
 
-                stack.enter_context(posting(pipeline.webhooks, pipeline.name, f"{storage.url}/events", talk.say))
+                stack.enter_context(post_events(pipeline.webhooks, pipeline.name, storage.events, stderr.print_status))
             yield
 
 
-def _supervise(orders: RunOptions, first: DriverProcess, talk: Talk, doors: _Doors) -> End:
-    pipeline = checked(orders.file, orders.master, talk.say)
-    from penstock.cli.run import screen
+def _supervise(run_options: RunOptions, first: DriverProcess, stderr: NonBlockingStderr, endpoints: Endpoints) -> End:
+    pipeline = load_and_warn(run_options.file, run_options.master, stderr.print_status)
     from penstock.events import EventLog
+    from penstock.model import fingerprint
     from penstock.storage.layout import Storage
     from penstock.storage.lease import Taking
     from penstock.supervise.supervisor import State, Supervisor
 
     storage = Storage.of(pipeline)
     storage.refuse_if_shared(pipeline.places.get(("storage",), pipeline.at))
-    lease = Taking(storage.lease, talk.say, orders.drain_seconds).take()
-    log = EventLog(f"{storage.url}/events")
-    tell = _teller(log, talk)
+    lease = Taking(storage.lease, stderr.print_status, run_options.drain_seconds).take()
+    log = EventLog(storage.events)
+    emit = _emitter(log, stderr)
     state = State(pipeline.name, tuple(sink.name for sink in pipeline.sinks))
     try:
-        tell("lease_taken", token=lease.holder.token, pid=lease.holder.pid, host=lease.holder.host)
-        with screen(pipeline, talk) as shown:
+        emit("lease_taken", token=lease.holder.token, pid=lease.holder.pid, host=lease.holder.host)
+        with open_screen(pipeline, stderr) as screen:
             supervisor = Supervisor(
-                start=lambda: DriverProcess(orders),
+                start=lambda: DriverProcess(run_options),
                 lease=lease,
                 policy=pipeline.restart,
                 state=state,
-                tell=tell,
-                show=shown.report,
-                restarting=not orders.once,
-                drain_seconds=orders.drain_seconds,
+                emit=emit,
+                storage=storage.url,
+                fingerprint=fingerprint(pipeline),
+                show=screen.report,
+                restarting=not run_options.once,
+                drain_seconds=run_options.drain_seconds,
             )
-            _obey_signals(supervisor.ask_to_stop)
-            with doors.open(state, pipeline, storage, talk):
+            _handle_signals(supervisor.request_stop)
+            with endpoints.open(state, pipeline, storage, stderr):
                 end = supervisor.run(first)
-        shown.say_totals()
+        screen.print_totals()
     finally:
         first.end()
-        _release(lease, tell)
+        _release(lease, emit)
         log.close()
     return end
 
 
-def _release(lease: Lease, tell: Callable[..., None]) -> None:
+def _release(lease: Lease, emit: Callable[..., None]) -> None:
     try:
         lease.release()
     except OSError as error:
-        # The lock is free all the same, which is what counts on this machine.
-        tell("lease_beat_failed", reason=str(error))
-    tell("lease_released", token=lease.holder.token)
+        # The kernel lock is released anyway, which is enough on this machine.
+        emit("lease_beat_failed", reason=str(error))
+    emit("lease_released", token=lease.holder.token)
 
 
-def _teller(log: EventLog, talk: Talk) -> Callable[..., None]:
-    from penstock.watch.history import line
+def _emitter(log: EventLog, stderr: NonBlockingStderr) -> Callable[..., None]:
+    from penstock.events import describe, kind_of
 
-    def tell(what: str, **facts: Any) -> None:
-        said = line({"what": what, **facts}) if what in _SAID else None
-        if said:
-            talk.say(said)
+    def emit(what: str, **facts: Any) -> None:
+        event = {"what": what, **facts}
+        if kind_of(event).printed:
+            stderr.print_status(describe(event))
         try:
-            log.record(what, **facts)
+            log.append(what, **facts)
         except OSError as error:
-            # A full disk must not end the supervisor: it is what brings the pipeline back when there is space again.
-            talk.say(f"the event log cannot be written: {error.strerror or error}")
+            # A full disk must not end the supervisor, which restarts the pipeline once there is space.
+            stderr.print_status(f"the event log cannot be written: {error.strerror or error}")
 
-    return tell
-
-
-_SAID = ("restarting", "draining", "stopping_now", "gave_up", "lease_lost", "lease_beat_failed")
+    return emit
 
 
-def _obey_signals(ask: Callable[[str], None]) -> None:
+def _handle_signals(ask: Callable[[str], None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: ask(signal.Signals(number).name))
-    # The terminal is gone, the pipeline stays: whoever wants it to end says so.
+    # A closed terminal does not stop the pipeline.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 @dataclass
 class Screen:
-    """Takes the driver's reports."""
+    """Shows the driver's reports."""
 
     totals: dict[str, Total]
-    talk: Talk
+    stderr: NonBlockingStderr
     live: Live | None = None
     began: bool = False
-    """Whether its queries were ever started."""
+    """Whether queries were ever started."""
 
     def report(self, report: dict[str, Any]) -> None:
-        """Show what matters of a report."""
-        if report["what"] == "said":
+        """Show one report of the driver."""
+        if report["what"] == "status":
             self._wait("")
-            self.talk.say(report["text"])
+            self.stderr.print_status(report["text"])
         elif report["what"] == "waiting":
             self._wait(report["text"])
         elif report["what"] == "started":
@@ -227,36 +226,36 @@ class Screen:
         elif report["what"] == "batch":
             self._batch(report["progress"])
 
-    def say_totals(self) -> None:
-        """A line for each query at the end; nothing of a run that never began."""
+    def print_totals(self) -> None:
+        """Print a line for each query; nothing if no query was started."""
         for total in self.totals.values() if self.began else ():
-            self.talk.say(summary(total))
+            self.stderr.print_status(summary(total))
 
     def _wait(self, text: str) -> None:
         if self.live is not None:
             self.live.update(table(self.totals.values(), text))
         elif text:
-            self.talk.say(Waiting(text))
+            self.stderr.print_status(Waiting(text))
 
     def _batch(self, progress: dict[str, Any]) -> None:
         seen = snapshot(progress)
-        self.totals[seen.query] = self.totals.get(seen.query, Total(seen.query)).and_then(seen)
+        self.totals[seen.query] = self.totals.get(seen.query, Total(seen.query)).add(seen)
         if self.live is not None:
             self.live.update(table(self.totals.values()))
         elif seen.rows_in:
-            self.talk.say(line(seen))
+            self.stderr.print_status(line(seen))
 
 
 @contextmanager
-def screen(pipeline: Pipeline, talk: Talk) -> Iterator[Screen]:
-    """A screen for one run."""
+def open_screen(pipeline: Pipeline, stderr: NonBlockingStderr) -> Iterator[Screen]:
+    """The screen of one run: a live table on a terminal, lines elsewhere."""
     totals = {sink.name: Total(sink.name) for sink in pipeline.sinks}
-    printing = any(connector.kind == "console" for connector in pipeline.connectors)
+    printing = any(target.connector.prints_rows for sink in pipeline.sinks for target in sink.targets)
     if printing or not sys.stderr.isatty():
-        yield Screen(totals, talk)
+        yield Screen(totals, stderr)
         return
     from rich.console import Console
     from rich.live import Live
 
     with Live(table(totals.values()), console=Console(stderr=True), refresh_per_second=4) as live:
-        yield Screen(totals, talk, live)
+        yield Screen(totals, stderr, live)

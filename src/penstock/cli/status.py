@@ -7,22 +7,22 @@ import time
 
 import click
 
-from penstock.cli._find import place
+from penstock.cli._find import find
 
 
-@click.command(short_help="Say how pipelines are doing: state, rates, lag, errors.")
+@click.command(short_help="Show the status of pipelines: state, rates, lag, errors.")
 @click.argument("which", metavar="[NAME|FILE]", required=False, type=click.Path())
-@click.option("--storage", help="Where the pipelines keep their events (default: the nearest .penstock).")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--storage", help="The storage of the pipelines (default: the nearest .penstock).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(which: str | None, storage: str | None, as_json: bool) -> None:
-    """Say how every pipeline of a storage is doing, or the one with this NAME or FILE; from their event logs.
+    """Show the status of the pipeline with this NAME or FILE, or of every pipeline of a storage, from the event logs.
 
     Example: penstock status trades.yaml
     """
     from penstock.watch.status import lines
 
     now = time.time()
-    views = place(which, storage).board().views(now)
+    views = find(which, storage).board().views(now)
     if as_json:
         click.echo(json.dumps([view.as_dict() for view in views], indent=2))
         return

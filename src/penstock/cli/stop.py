@@ -8,31 +8,31 @@ import time
 
 import click
 
-from penstock.cli import say
+from penstock.cli import print_status
 from penstock.cli._find import storage_of
 from penstock.errors import PenstockError
 from penstock.storage import lease
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _MARGIN_SECONDS = 30.0
 
 
-@click.command(short_help="Drain a running pipeline and wait for its end.")
+@click.command(short_help="Drain a running pipeline and wait until it has stopped.")
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
-@click.option("--now", is_flag=True, help="Do not wait for running batches: they are repeated on restart.")
+@click.option("--now", is_flag=True, help="Do not wait for running batches; they are repeated on restart.")
 def command(named: str, now: bool) -> None:
-    """Let a running pipeline finish its batches, commit them and end.
+    """Stop a running pipeline after it has finished and committed its batches.
 
     Example: penstock stop trades
     """
     storage = storage_of(named)
     holder = lease.read(storage.lease)
     if holder is None or holder.released or (holder.is_here and not holder.is_alive):
-        click.echo(f"{storage.name} does not run")
+        click.echo(f"{storage.name} is not running")
         return
     if not holder.is_here:
-        raise PenstockError(f"{storage.name} runs as {holder}; call this there")
-    say(f"{storage.name}: stopping {holder}")
+        raise PenstockError(f"{storage.name} is running as {holder}; run this command there")
+    print_status(f"{storage.name}: stopping {holder}")
     os.kill(holder.pid, signal.SIGTERM)
     if now:
         os.kill(holder.pid, signal.SIGTERM)
@@ -44,8 +44,8 @@ def _wait(url: str, holder: lease.Holder) -> None:
     deadline = time.monotonic() + holder.leave_seconds + _MARGIN_SECONDS
     while holder.is_alive:
         if time.monotonic() > deadline:
-            raise PenstockError(f"{holder} has not ended; call `penstock stop --now`")
-        time.sleep(_LOOK_SECONDS)
+            raise PenstockError(f"{holder} has not stopped; run `penstock stop --now`")
+        time.sleep(_POLL_SECONDS)
     found = lease.read(url)
     if found is not None and found.name == holder.name and not found.released:
-        raise PenstockError(f"{holder} ended without letting go of its lease: it was killed; see penstock history")
+        raise PenstockError(f"{holder} was killed: it exited without releasing its lease; see penstock history")

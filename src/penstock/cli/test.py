@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli import said, say
+from penstock.cli import format_finding, print_status
 from penstock.errors import CallError
 from penstock.testing.file_watcher import watch as watch_files
 from penstock.testing.suites import Suite, discover
@@ -28,28 +28,30 @@ if TYPE_CHECKING:
 
 _COLOURS = {"missing": "red", "unexpected": "green", "different": "yellow", "order": "yellow", "says": None}
 _POLL_SECONDS = 0.2
-_AT_ONCE = 3
+_PARALLEL = 3
 
 
 @click.command(short_help="Run the tests of pipelines on example rows.")
 @click.argument("paths", nargs=-1, metavar="[FILE_OR_FOLDER]...", type=click.Path())
-@click.option("-k", "text", default="", metavar="TEXT", help="Only tests whose name has this text in it.")
-@click.option("--watch", is_flag=True, help="Keep Spark warm and run again what a saved file changes.")
-@click.option("--record", "sink", metavar="SINK", help="Print the tests with the rows that SINK writes as expected.")
-@click.option("--json", "as_json", is_flag=True, help="Outcomes as JSON on standard output.")
+@click.option("-k", "text", default="", metavar="TEXT", help="Only tests whose name contains this text.")
+@click.option("--watch", is_flag=True, help="Keep Spark running and rerun the affected tests when a file is saved.")
+@click.option(
+    "--record", "sink", metavar="SINK", help="Print the tests, with the rows that SINK writes as the expected ones."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print results as JSON.")
 def command(paths: Sequence[str], text: str, watch: bool, sink: str | None, as_json: bool) -> None:
-    """Run the tests of pipelines: those in the file and in NAME_test.yaml beside it; of folders, all below them.
+    """Run the tests of pipelines: those in the file and in NAME_test.yaml next to it; in folders, all below them.
 
-    No broker and no waiting: given rows are decoded as the real source decodes them, and batches run when they are fed.
+    Needs no broker and no waiting: rows are decoded as by the real source, and a batch runs as soon as it is fed.
 
     Example: penstock test trades.yaml -k late
     """
     if watch and (sink or as_json):
-        raise CallError("--watch shows results as they come; leave --record and --json out")
-    asked = Asked(tuple(paths or ["."]), text)
-    suites = asked.suites()
+        raise CallError("--watch prints results continuously; remove --record and --json")
+    selection = Selection(tuple(paths or ["."]), text)
+    suites = selection.suites()
     if watch:
-        _watch(asked, suites)
+        _watch(selection, suites)
         return
     if sink:
         _record(suites, sink)
@@ -59,98 +61,98 @@ def command(paths: Sequence[str], text: str, watch: bool, sink: str | None, as_j
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the command was called with."""
+class Selection:
+    """The tests to run: paths, and a text in their names."""
 
     paths: tuple[str, ...]
     text: str = ""
 
     def suites(self) -> list[Suite]:
-        """The tests that are meant, as the files are now."""
-        return [suite.only(self.text) for suite in discover(self.paths)]
+        """The selected tests, as the files are now."""
+        return [suite.filter(self.text) for suite in discover(self.paths)]
 
 
 @dataclass(frozen=True)
 class _Report:
-    """Every outcome, and what kept tests from running."""
+    """All results, and the suites that could not run."""
 
-    outcomes: Sequence[Result]
+    results: Sequence[Result]
     broken: Sequence[Suite]
 
     @property
     def passed(self) -> bool:
-        """Whether there were tests and all of them passed."""
-        return bool(self.outcomes) and not self.broken and all(outcome.passed for outcome in self.outcomes)
+        """Whether there were tests and all passed."""
+        return bool(self.results) and not self.broken and all(result.passed for result in self.results)
 
 
 def _run(suites: Sequence[Suite], *, as_json: bool) -> _Report:
-    began = time.perf_counter()
-    broken = _said_broken(suites)
-    outcomes: list[Result] = []
-    if any(suite.trials for suite in suites):
+    started_at = time.perf_counter()
+    broken = _print_findings(suites)
+    results: list[Result] = []
+    if any(suite.cases for suite in suites):
         from penstock.testing.spark import quick_session
 
-        say("starting Spark")
+        print_status("starting Spark")
         with quick_session(_groups(suites)) as spark:
-            outcomes = run_suites(suites, spark, (lambda _: None) if as_json else click.echo)
+            results = run_suites(suites, spark, (lambda _: None) if as_json else click.echo)
     elif not broken:
-        say("no tests found; write 'tests:' in the pipeline's file, or NAME_test.yaml beside it")
+        print_status("no tests found; write 'tests:' in the pipeline's file, or NAME_test.yaml next to it")
     if as_json:
-        click.echo(json.dumps([_as_dict(outcome) for outcome in outcomes], indent=2, default=str))
-    elif outcomes:
-        click.echo(_summary(outcomes, time.perf_counter() - began))
-    return _Report(outcomes, broken)
+        click.echo(json.dumps([_as_dict(result) for result in results], indent=2, default=str))
+    elif results:
+        click.echo(_summary(results, time.perf_counter() - started_at))
+    return _Report(results, broken)
 
 
 def run_suites(suites: Iterable[Suite], spark: SparkSession, show: Callable[[str], None]) -> list[Result]:
-    """Run every test, some of a file at a time; a line each, in file order."""
-    outcomes: list[Result] = []
+    """Run every test, a few of a file in parallel; show a line for each, in file order."""
+    results: list[Result] = []
     for suite in suites:
-        if suite.pipeline is not None and suite.trials:
+        if suite.pipeline is not None and suite.cases:
             show(str(suite.file))
-            for outcome in _outcomes(suite, suite.pipeline, spark):
-                outcomes.append(outcome)
-                show(_shown(outcome))
-    return outcomes
+            for result in _run_cases(suite, suite.pipeline, spark):
+                results.append(result)
+                show(_format(result))
+    return results
 
 
-def _outcomes(suite: Suite, pipeline: Pipeline, spark: SparkSession) -> Iterator[Result]:
+def _run_cases(suite: Suite, pipeline: Pipeline, spark: SparkSession) -> Iterator[Result]:
     from concurrent.futures import ThreadPoolExecutor
 
     from penstock.testing.result import run
 
-    # A small batch is mostly waiting for one thread of Spark: three at once take half the time on two cores.
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from pool.map(lambda trial: run(trial, pipeline, spark), suite.trials)
+    # A small batch mostly waits for one Spark thread; three in parallel take half the time on two cores.
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        yield from pool.map(lambda case: run(case, pipeline, spark), suite.cases)
 
 
-def _shown(outcome: Result) -> str:
-    word = click.style("ok  ", fg="green") if outcome.passed else click.style("FAIL", fg="red", bold=True)
-    lines = [f"  {word}  {outcome.trial.name}  ({outcome.seconds:.2f} s)"]
-    if not outcome.passed:
-        lines.append(f"        {outcome.trial.at}")
-    for problem in outcome.problems:
+def _format(result: Result) -> str:
+    word = click.style("ok  ", fg="green") if result.passed else click.style("FAIL", fg="red", bold=True)
+    lines = [f"  {word}  {result.case.name}  ({result.seconds:.2f} s)"]
+    if not result.passed:
+        lines.append(f"        {result.case.at}")
+    for problem in result.problems:
         lines.append(f"        {problem.where}")
-        lines += [f"          {_coloured(line)}" for line in problem.lines]
+        lines += [f"          {_colour(line)}" for line in problem.lines]
     return "\n".join(lines)
 
 
-def _coloured(line: Line) -> str:
+def _colour(line: Line) -> str:
     return click.style(str(line), fg=_COLOURS[line.mark])
 
 
-def _summary(outcomes: Sequence[Result], seconds: float) -> str:
-    failed = sum(not outcome.passed for outcome in outcomes)
-    tests = "1 test" if len(outcomes) == 1 else f"{len(outcomes)} tests"
-    text = f"{tests}: {len(outcomes) - failed} passed, {failed} failed in {seconds:.1f} s"
+def _summary(results: Sequence[Result], seconds: float) -> str:
+    failed = sum(not result.passed for result in results)
+    tests = "1 test" if len(results) == 1 else f"{len(results)} tests"
+    text = f"{tests}: {len(results) - failed} passed, {failed} failed in {seconds:.1f} s"
     return click.style(text, fg="red" if failed else "green")
 
 
-def _said_broken(suites: Sequence[Suite]) -> list[Suite]:
+def _print_findings(suites: Sequence[Suite]) -> list[Suite]:
     broken = [suite for suite in suites if suite.findings]
     for suite in broken:
         for finding in suite.findings:
-            say(said(finding))
+            print_status(format_finding(finding))
     return broken
 
 
@@ -158,98 +160,100 @@ def _groups(suites: Iterable[Suite]) -> list[str]:
     return [group for suite in suites if suite.pipeline for group in suite.pipeline.jar_groups]
 
 
-def _as_dict(outcome: Result) -> dict[str, object]:
+def _as_dict(result: Result) -> dict[str, object]:
     return {
-        "file": outcome.trial.at.file,
-        "line": outcome.trial.at.line,
-        "name": outcome.trial.name,
-        "passed": outcome.passed,
-        "seconds": round(outcome.seconds, 3),
+        "file": result.case.at.file,
+        "line": result.case.at.line,
+        "name": result.case.name,
+        "passed": result.passed,
+        "seconds": round(result.seconds, 3),
         "problems": [
             {"says": problem.where, "rows": [{"mark": line.mark, "text": line.text} for line in problem.lines]}
-            for problem in outcome.problems
+            for problem in result.problems
         ],
     }
 
 
 def _record(suites: Sequence[Suite], sink: str) -> None:
-    if _said_broken(suites):
+    if _print_findings(suites):
         sys.exit(1)
-    meant = [suite for suite in suites if suite.pipeline and suite.trials]
-    if len(meant) != 1:
-        raise CallError(f"--record is for the tests of one pipeline, and {len(meant)} have some here; name its file")
-    pipeline = meant[0].pipeline
+    selected = [suite for suite in suites if suite.pipeline and suite.cases]
+    if len(selected) != 1:
+        raise CallError(f"--record needs the tests of one pipeline, found {len(selected)}; give its file")
+    pipeline = selected[0].pipeline
     assert pipeline is not None
     names = [each.name for each in pipeline.sinks]
     if sink not in names:
         raise CallError(f"{pipeline.name} has no sink {sink!r}; {did_you_mean(sink, names)}")
-    from penstock.testing.recorded import recorded
+    from penstock.testing.recording import format_recording
     from penstock.testing.result import run
     from penstock.testing.spark import quick_session
 
-    say("starting Spark")
+    print_status("starting Spark")
     with quick_session(pipeline.jar_groups) as spark:
-        outcomes = [run(trial, pipeline, spark, record=(sink,)) for trial in meant[0].trials]
-    failed = [outcome for outcome in outcomes if not outcome.written]
-    for outcome in failed:
-        say(outcome.text)
-    click.echo(recorded([outcome for outcome in outcomes if outcome.written], sink), nl=False)
+        results = [run(case, pipeline, spark, record=(sink,)) for case in selected[0].cases]
+    failed = [result for result in results if not result.written]
+    for result in failed:
+        print_status(result.text)
+    click.echo(format_recording([result for result in results if result.written], sink), nl=False)
     sys.exit(1 if failed else 0)
 
 
-def _watch(asked: Asked, suites: Sequence[Suite]) -> None:
+def _watch(selection: Selection, suites: Sequence[Suite]) -> None:
     from penstock.testing.spark import groups_at_hand, quick_session
 
-    say("starting Spark")
+    print_status("starting Spark")
     with quick_session([*_groups(suites), *groups_at_hand()]) as spark:
-        _said_broken(suites)
-        outcomes = run_suites(suites, spark, click.echo)
-        say(f"{_summary(outcomes, sum(each.seconds for each in outcomes))}; waiting for files to be saved, Ctrl-C ends")
+        _print_findings(suites)
+        results = run_suites(suites, spark, click.echo)
+        print_status(
+            f"{_summary(results, sum(each.seconds for each in results))}; waiting for changes, press Ctrl-C to stop"
+        )
         with suppress(KeyboardInterrupt):
-            follow(asked, spark, _sleep, Last(suites, outcomes))
+            follow(selection, spark, _sleep, LastRun(suites, results))
 
 
-class Last:
-    """The tests as they were run last, and which of them passed."""
+class LastRun:
+    """The last run: its suites, and which tests passed."""
 
-    def __init__(self, suites: Iterable[Suite] = (), outcomes: Iterable[Result] = ()) -> None:
+    def __init__(self, suites: Iterable[Suite] = (), results: Iterable[Result] = ()) -> None:
         self._suites: dict[Path, Suite] = {}
         self._passed: dict[Path, set[str]] = {}
-        self.note(suites, outcomes)
+        self.remember(suites, results)
 
-    def note(self, suites: Iterable[Suite], outcomes: Iterable[Result]) -> None:
-        """Remember a run of these suites."""
-        results = {(outcome.trial.at.file, outcome.trial.name): outcome.passed for outcome in outcomes}
+    def remember(self, suites: Iterable[Suite], results: Iterable[Result]) -> None:
+        """Store the results of a run."""
+        passed = {(result.case.at.file, result.case.name): result.passed for result in results}
         for suite in suites:
             before = self._passed.get(suite.file, set())
-            trials = ((trial.name, results.get((trial.at.file, trial.name))) for trial in suite.trials)
-            self._passed[suite.file] = {name for name, good in trials if good or (good is None and name in before)}
+            cases = ((case.name, passed.get((case.at.file, case.name))) for case in suite.cases)
+            self._passed[suite.file] = {name for name, good in cases if good or (good is None and name in before)}
             self._suites[suite.file] = suite
 
-    def changed(self, suite: Suite) -> Suite:
-        """What of a suite has to be run again."""
-        return suite.changed(self._suites.get(suite.file), self._passed.get(suite.file, ()))
+    def select_for_rerun(self, suite: Suite) -> Suite:
+        """The tests of a suite that must be rerun."""
+        return suite.select_for_rerun(self._suites.get(suite.file), self._passed.get(suite.file, ()))
 
 
-def follow(asked: Asked, spark: SparkSession, waited: Callable[[], bool], last: Last | None = None) -> None:
-    """Run again what a saved file changes, for as long as `waited` says."""
-    known = last or Last()
+def follow(selection: Selection, spark: SparkSession, wait: Callable[[], bool], last: LastRun | None = None) -> None:
+    """Rerun the affected tests when a file is saved, until `wait` returns False."""
+    known = last or LastRun()
 
     def files() -> Iterable[Path]:
-        return [file for suite in discover(asked.paths) for file in suite.files]
+        return [file for suite in discover(selection.paths) for file in suite.files]
 
-    def again(saved: frozenset[Path]) -> None:
-        began = time.perf_counter()
-        meant = [suite for suite in asked.suites() if saved.intersection(suite.files)]
-        _said_broken(meant)
+    def rerun(saved: frozenset[Path]) -> None:
+        started_at = time.perf_counter()
+        selected = [suite for suite in selection.suites() if saved.intersection(suite.files)]
+        _print_findings(selected)
         python = {file for file in saved if file.suffix == ".py"}
-        due = [suite if python.intersection(suite.files) else known.changed(suite) for suite in meant]
-        outcomes = run_suites(due, spark, click.echo)
-        known.note(meant, outcomes)
-        if outcomes:
-            click.echo(_summary(outcomes, time.perf_counter() - began))
+        to_run = [suite if python.intersection(suite.files) else known.select_for_rerun(suite) for suite in selected]
+        results = run_suites(to_run, spark, click.echo)
+        known.remember(selected, results)
+        if results:
+            click.echo(_summary(results, time.perf_counter() - started_at))
 
-    watch_files(files, again, waited)
+    watch_files(files, rerun, wait)
 
 
 def _sleep() -> bool:

@@ -13,78 +13,80 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.cli._find import place
+from penstock.cli._find import find
+from penstock.events import describe
+from penstock.text import printable
 from penstock.watch.board import Board
-from penstock.watch.status import lines, plain, rows, table, told
+from penstock.watch.status import lines, rows, table
 
 if TYPE_CHECKING:
     from rich.console import Group
 
 
-_LOOK_SECONDS = 0.5
+_REFRESH_SECONDS = 0.5
 _EVENTS = 8
-_HELP = "up/down choose   enter details   q quit"
+_HELP = "up/down select   enter details   q quit"
 
 
 @click.command(short_help="Watch pipelines live in the terminal.")
 @click.argument("which", metavar="[NAME|FILE]", required=False, type=click.Path())
-@click.option("--storage", help="Where the pipelines keep their events (default: the nearest .penstock).")
+@click.option("--storage", help="The storage of the pipelines (default: the nearest .penstock).")
 def command(which: str | None, storage: str | None) -> None:
-    """Watch every pipeline of a storage, or one of them: arrows choose, enter shows more, q ends.
+    """Watch every pipeline of a storage, or one of them: arrows select, enter shows details, q quits.
 
     Example: penstock top
     """
     from rich.console import Console
     from rich.live import Live
 
-    board = place(which, storage).board()
+    board = find(which, storage).board()
     screen = Screen(board)
     if not sys.stdout.isatty():
         click.echo("\n".join(line for view in board.views() for line in lines(view, time.time())))
         return
     with Keys() as keys, Live(screen.draw(), console=Console(), screen=True, auto_refresh=False) as live:
         while not screen.quit:
-            screen.press(keys.wait(_LOOK_SECONDS))
+            screen.press(keys.wait(_REFRESH_SECONDS))
             board.refresh()
             live.update(screen.draw(), refresh=True)
 
 
 @dataclass
 class Screen:
-    """What is chosen, and how it looks."""
+    """The state of the screen, and how it is drawn."""
 
     board: Board
-    chosen: int = 0
+    selected: int = 0
     details: bool = False
     quit: bool = False
 
     def press(self, key: str) -> None:
-        """Do what a key means."""
+        """Handle a key."""
         last = max(0, len(rows(self.board.views())) - 1)
         if key in ("q", "ctrl-c"):
             self.quit = True
         elif key in ("up", "k"):
-            self.chosen = max(0, self.chosen - 1)
+            self.selected = max(0, self.selected - 1)
         elif key in ("down", "j"):
-            self.chosen = min(last, self.chosen + 1)
+            self.selected = min(last, self.selected + 1)
         elif key in ("enter", "escape"):
             self.details = key == "enter" and not self.details
 
     def draw(self) -> Group:
-        """The table, what is chosen in full, and what happened last."""
+        """The table, details of the selected row, and the last events."""
         from rich.console import Group
         from rich.text import Text
 
         now = time.time()
         views = self.board.views(now)
-        parts: list[Any] = [table(views, self.chosen), Text("")]
+        parts: list[Any] = [table(views, self.selected), Text("")]
         listed = rows(views)
         if listed:
-            view, _ = listed[min(self.chosen, len(listed) - 1)]
-            watch = self.board.watch(view.name)
+            view, _ = listed[min(self.selected, len(listed) - 1)]
+            reducer = self.board.reducer(view.name)
             parts += [Text(line) for line in lines(view, now)] if self.details else []
-            events = list(watch.events)[-_EVENTS:] if watch else []
-            parts += [Text(f"{plain(event['at'])[:19]}  {told(event)}", style="dim") for event in events]
+            events = list(reducer.events)[-_EVENTS:] if reducer else []
+            parts += [Text(f"{printable(event['at'])[:19]}  {describe(event)}", style="dim") for event in events]
         return Group(*parts, Text(""), Text(_HELP, style="dim"))
 
 
@@ -101,7 +103,7 @@ _NAMES = {
 
 
 class Keys:
-    """The terminal hands over each key at once while this is open, and is as before afterwards."""
+    """Reads single keys: the terminal is in cbreak mode while this is open."""
 
     def __enter__(self) -> Keys:
         self._file = sys.stdin.fileno()
@@ -113,7 +115,7 @@ class Keys:
         termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str:
-        """The next key by its name or letter; empty if none was pressed in time."""
+        """The next key by name or letter; empty after the timeout."""
         ready, _, _ = select.select([self._file], [], [], seconds)
         if not ready:
             return ""

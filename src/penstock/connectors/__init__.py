@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from penstock.options import SinkOptions, SourceOptions
+from penstock.connector import SinkOptions, SourceOptions
 
 
 class Kinds(Mapping[str, type[Any]]):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CertificateError
-from penstock.java import java
+from penstock.java import find_java
 from penstock.redaction import remember
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _jks_as_pkcs12(path: str, _changed: int, password: str, said: str) -> bytes:
 
     if not password:
         raise CertificateError(f"{said} is a JKS key store; give its password as 'tls.password'")
-    tool = java().resolve().with_name("keytool")
+    tool = find_java().resolve().with_name("keytool")
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         made = Path(folder, "store.p12")
         command = [str(tool), "-importkeystore", "-noprompt", "-srckeystore", path, "-srcstoretype", "JKS"]

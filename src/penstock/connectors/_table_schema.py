@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import BuildError
+from penstock.spark.columns import column
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -95,45 +96,33 @@ def one_per_key(rows: DataFrame, key: Sequence[str], latest_by: str | None) -> D
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    same_key = Window.partitionBy(*(quoted(name) for name in key))
+    same_key = Window.partitionBy(*(column(name) for name in key))
     if latest_by is None:
-        shown = F.to_json(F.struct(*(quoted(name) for name in key)))
+        shown = F.to_json(F.struct(*(column(name) for name in key)))
         says = F.concat(F.lit("several rows of one batch have the key "), shown)
         fix = F.lit("; name the column that says which is the newest in 'latest_by', or add columns to 'key'")
         alone = F.when(F.count(F.lit(1)).over(same_key) == 1, F.lit(True)).otherwise(F.raise_error(F.concat(says, fix)))
-        return _kept(rows, alone)
+        return _filter(rows, alone)
     # Rows of one moment are told apart by their content, so that a replayed batch keeps the same one.
-    content = F.xxhash64(*(quoted(field.name) for field in rows.schema if _has_hash(field.dataType)))
-    newest_first = same_key.orderBy(quoted(latest_by).desc_nulls_last(), content)
-    return _kept(rows, F.row_number().over(newest_first) == 1)
+    content = F.xxhash64(*(column(field.name) for field in rows.schema if _has_hash(field.dataType)))
+    newest_first = same_key.orderBy(column(latest_by).desc_nulls_last(), content)
+    return _filter(rows, F.row_number().over(newest_first) == 1)
 
 
 def refuse_null_keys(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The same rows; one without a key is an error, as a database would not find it again."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    row = F.to_json(F.struct(*(quoted(name) for name in key)), {"ignoreNullFields": "false"})
+    row = F.to_json(F.struct(*(column(name) for name in key)), {"ignoreNullFields": "false"})
     says = F.concat(F.lit("a row has no value in its key "), row, F.lit("; leave such rows out with 'where'"))
     missing = F.lit(False)
     for name in key:
-        missing = missing | quoted(name).isNull()
+        missing = missing | column(name).isNull()
     return rows.where(F.when(missing, F.raise_error(says).cast("boolean")).otherwise(F.lit(True)))
 
 
-def quoted(name: str) -> Any:
-    """A column by its exact name."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(escaped(name))
-
-
-def escaped(name: str) -> str:
-    """A name as Spark's SQL can hold it."""
-    return f"`{name.replace('`', '``')}`"
-
-
-def _kept(rows: DataFrame, condition: Any) -> DataFrame:
-    names = [quoted(name) for name in rows.columns]
+def _filter(rows: DataFrame, condition: Any) -> DataFrame:
+    names = [column(name) for name in rows.columns]
     return rows.withColumn("_penstock_kept", condition).where("_penstock_kept").select(*names)
 
 

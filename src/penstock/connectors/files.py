@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from penstock.connector import Batch, SinkOptions, SourceOptions, Writer
 from penstock.connectors._table_schema import require_columns
 from penstock.errors import BuildError, UnreachableError
-from penstock.options import Batch, Duration, Names, SinkOptions, SourceOptions
+from penstock.options import Duration, Names, seconds
+from penstock.spark.internals import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,15 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Format = Literal["text", "csv", "json", "parquet", "orc", "avro"]
-
-_MILLISECONDS = {
-    "millisecond": 1,
-    "second": 1000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": 86_400_000,
-    "week": 604_800_000,
-}
 
 #: The column that Spark fills with a record that it cannot parse.
 CORRUPT = "_corrupt_record"
@@ -37,7 +31,6 @@ class FileSource(SourceOptions):
 
     kind: ClassVar[str] = "files"
     value_column: ClassVar[str | None] = "value"
-    can_be_static: ClassVar[bool] = True
     paths: ClassVar[tuple[str, ...]] = ("path", "archive_to")
 
     path: str = Field(description="The folder, or a glob of folders.")
@@ -69,6 +62,11 @@ class FileSource(SourceOptions):
             raise ValueError("a batch has one limit; keep 'files_per_trigger' or 'bytes_per_trigger'")
         return self
 
+    @property
+    def infers_schema(self) -> bool:
+        """Whether the columns are taken from the files."""
+        return self.infer
+
     def for_preview(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
         """The newest files first, or the oldest; a few in each batch, as rows are not counted before they are read."""
         few = (
@@ -95,6 +93,11 @@ class FileSource(SourceOptions):
     def read_static(self, spark: SparkSession) -> DataFrame:
         """The same columns, of every file that is there."""
         return self._load(spark.read.format(self.format).options(**self._which_files()), spark)
+
+    @property
+    def tells_changes(self) -> bool:
+        """A folder can be listed."""
+        return True
 
     def version(self) -> object:
         """Name, size and time of change of every file."""
@@ -137,7 +140,7 @@ class FileSource(SourceOptions):
             "maxFilesPerTrigger": self.files_per_trigger,
             "maxBytesPerTrigger": self.bytes_per_trigger,
             "latestFirst": str(self.newest_first).lower(),
-            "maxFileAge": self.max_age and _spark_age(self.max_age),
+            "maxFileAge": self.max_age and f"{int(seconds(self.max_age) * 1000)}ms",
             **self._which_files(),
             "cleanSource": {"leave": "off"}.get(self.after_read, self.after_read),
             "sourceArchiveDir": self.archive_to,
@@ -174,6 +177,11 @@ class FileSink(SinkOptions):
         return True
 
     @property
+    def destination(self) -> tuple[str, ...]:
+        """The folder."""
+        return ("path", self.path)
+
+    @property
     def log_url(self) -> str:
         """The log of the files that count."""
         return f"{self.path}/_spark_metadata"
@@ -193,29 +201,32 @@ class FileSink(SinkOptions):
             says = f"csv files cannot hold {', '.join(f'{name} ({kept[name]})' for name in nested)}"
             raise BuildError(f"{says}; use json or parquet, or make text of it with to_json")
 
-    def write(self, rows: DataFrame) -> DataStreamWriter:
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of files."""
         writer = rows.writeStream.format(self.format).option("path", self.path).options(**self.spark_options)
         return writer.partitionBy(*self.partition_by) if self.partition_by else writer
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
-        """The batch in its own folder: written aside, then moved into place in one rename."""
-        jvm: Any = rows.sparkSession._jvm
-        name = f"{batch.query[:8]}-{batch.number:09d}"
-        final = jvm.org.apache.hadoop.fs.Path(f"{self.path}/batch={name}")
-        aside = jvm.org.apache.hadoop.fs.Path(f"{self.path}/_writing/{name}")
-        system = final.getFileSystem(rows.sparkSession._jsparkSession.sessionState().newHadoopConf())
-        if system.exists(final):
-            # Moved before the crash: it is whole.
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
+        """Check the columns; the writer makes a folder for each batch."""
+        self.check_columns(schema, mode)
+        return _BatchFolders(self, HadoopFiles(spark))
+
+
+@dataclass(frozen=True)
+class _BatchFolders(Writer):
+    """Writes each batch into its own folder."""
+
+    sink: FileSink
+    files: HadoopFiles
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """The batch in its folder: written aside, then moved into place in one rename."""
+        sink, name = self.sink, f"{batch.query[:8]}-{batch.number:09d}"
+        final, aside = f"{sink.path}/batch={name}", f"{sink.path}/_writing/{name}"
+        if self.files.exists(final):
+            # Moved before the crash: it is complete.
             return
-        writer = rows.write.format(self.format).mode("overwrite").options(**self.spark_options)
-        writer.save(str(aside.toString()), partitionBy=list(self.partition_by) or None)
-        if not system.rename(aside, final):
-            raise UnreachableError(f"{aside.toString()} could not be renamed to {final.getName()}; check the storage")
-
-
-def _spark_age(duration: str) -> str:
-    # Spark reads file ages in its short form, one number and one unit.
-    words = duration.split()
-    pairs = zip(words[::2], words[1::2], strict=True)
-    return f"{sum(int(count) * _MILLISECONDS[unit.rstrip('s')] for count, unit in pairs)}ms"
+        writer = rows.write.format(sink.format).mode("overwrite").options(**sink.spark_options)
+        writer.save(aside, partitionBy=list(sink.partition_by) or None)
+        if not self.files.rename(aside, final):
+            raise UnreachableError(f"{aside} could not be renamed to batch={name}; check the storage")

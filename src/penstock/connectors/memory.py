@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.options import ALL_TRIGGERS, SinkOptions
+from penstock.connector import ALL_TRIGGERS, SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +17,7 @@ class MemorySink(SinkOptions):
     kind: ClassVar[str] = "memory"
     modes: ClassVar[frozenset[str]] = frozenset({"append", "complete"})
     triggers = ALL_TRIGGERS
-    promise: ClassVar[str] = "for looking: gone when the run ends"
+    promise: ClassVar[str] = "none (debug only): gone when the run ends"
     has_checkpoint: ClassVar[bool] = False
     can_share: ClassVar[bool] = False
 
@@ -26,6 +26,6 @@ class MemorySink(SinkOptions):
         """Spark keeps the table by itself."""
         return True
 
-    def write(self, rows: DataFrame) -> DataStreamWriter:
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
         """A writer into the table."""
         return rows.writeStream.format("memory").options(**self.spark_options)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from penstock.connector import Batch, SinkOptions, Writer
 from penstock.errors import BuildError
 from penstock.imports import import_object
-from penstock.options import Batch, SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,30 +23,38 @@ class ForeachBatchSink(SinkOptions):
     """Calls a function with every batch and its number; the ledger skips batches that it has returned from."""
 
     kind: ClassVar[str] = "foreach_batch"
+    runs_user_code: ClassVar[bool] = True
     promise: ClassVar[str] = (
         "exactly-once if the function can be called twice with the same batch; or else at-least-once"
     )
 
     python: str = Field(pattern=_PATH, description="'module:function', called with (DataFrame, batch number).")
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The function is there."""
-        self.check_columns(schema, mode)
-
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The function is there."""
         if not callable(import_object(self.python)):
             raise BuildError(f"{self.python} is no function; it is called with a DataFrame and a batch number")
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
+        """Import the function."""
+        self.check_columns(schema, mode)
+        return _BatchFunction(import_object(self.python))
+
+
+@dataclass(frozen=True)
+class _BatchFunction(Writer):
+    function: Callable[[DataFrame, int], None]
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
         """Call the function."""
-        import_object(self.python)(rows, batch.number)
+        self.function(rows, batch.number)
 
 
 class ForeachSink(SinkOptions):
     """Hands every row to `process` of a class, between `open` and `close` of each partition, as Spark's foreach."""
 
     kind: ClassVar[str] = "foreach"
+    runs_user_code: ClassVar[bool] = True
     promise: ClassVar[str] = "at-least-once: rows of a batch that failed half-way are processed again"
 
     python: str = Field(
@@ -52,18 +62,24 @@ class ForeachSink(SinkOptions):
         description="'module:Class' with process(row); open(partition, batch) and close(error) if wanted.",
     )
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The class is there and can process rows."""
-        self.check_columns(schema, mode)
-
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The class is there and can process rows."""
         if not callable(getattr(import_object(self.python), "process", None)):
             raise BuildError(f"{self.python} has no method 'process'; it is called with every row")
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
+        """Import the class."""
+        self.check_columns(schema, mode)
+        return _RowProcessor(import_object(self.python))
+
+
+@dataclass(frozen=True)
+class _RowProcessor(Writer):
+    made_by: Callable[[], Any]
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
         """Process every row, on the executors."""
-        writer, number = import_object(self.python), batch.number
+        writer, number = self.made_by, batch.number
 
         def process(partition: Any) -> None:
             from pyspark import TaskContext

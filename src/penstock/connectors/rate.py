@@ -1,12 +1,12 @@
-"""Made-up numbered rows."""
+"""Synthetic numbered rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from penstock.options import MICRO_BATCHES, SourceOptions
+from penstock.connector import MICRO_BATCHES, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,9 +23,13 @@ class RateSource(SourceOptions):
     partitions: int | None = Field(default=None, ge=1, description="Into how many partitions; by default as Spark has.")
 
     @property
-    def declared_columns(self) -> str:
+    def spark_columns(self) -> str:
         """Columns timestamp and value."""
         return "timestamp timestamp, value bigint"
+
+    def record_facts(self, name: str, number: int) -> Any:
+        """The number of the row."""
+        return number if name == "value" else super().record_facts(name, number)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Columns timestamp and value."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from penstock.options import SourceOptions
+from penstock.connector import SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ class SocketSource(SourceOptions):
         return f"nothing listens at {self.host}:{self.port}; {fix}"
 
     @property
-    def declared_columns(self) -> str:
+    def spark_columns(self) -> str:
         """Column value, and timestamp when asked for."""
         return "value string, timestamp timestamp" if self.timestamps else "value string"
 

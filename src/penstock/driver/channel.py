@@ -1,4 +1,4 @@
-"""The driver's end of the line: what it is told, and what it reports."""
+"""The driver's end of the channel: orders from the supervisor, messages to it."""
 
 from __future__ import annotations
 
@@ -12,56 +12,60 @@ from penstock.text import Waiting
 
 @dataclass(frozen=True)
 class StartOrder:
-    """The word to start Spark: the lease is held, under this token."""
+    """The order to start Spark: the supervisor holds the lease under this token, and has checked this pipeline."""
 
     lease: str
     token: int
     attempt: int
+    storage: str
+    fingerprint: str
+    """Of the pipeline as it was checked; the file may have changed since."""
     files: tuple[int, ...] = ()
-    """An open file that holds the lease on this machine, if it can be locked; the JVM keeps it open too."""
+    """An open file that holds the lease's lock on this machine, if there is one; the JVM keeps it open too."""
 
 
 @dataclass
 class SupervisorChannel:
-    """Hears orders in a thread; `wake` is set when there is something to look at."""
+    """Receives orders in a thread; `wake` is set when there is something to look at."""
 
-    line: Channel
+    channel: Channel
     wake: threading.Event = field(default_factory=threading.Event)
     draining: str = ""
-    """Why it is to drain; empty while it is not."""
-    orphaned: bool = False
+    """Why the driver is to drain; empty while it is not."""
+    is_orphaned: bool = False
     """Whether the supervisor is dead."""
-    _go: StartOrder | None = None
-    _heard: threading.Event = field(default_factory=threading.Event)
+    _order: StartOrder | None = None
+    _received: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
 
     def wait_for_start(self) -> StartOrder | None:
-        """The word to go; None if the supervisor is gone or has changed its mind."""
-        self._heard.wait()
-        return self._go if not self.orphaned else None
+        """The order to start; None if the supervisor is gone or has changed its mind."""
+        self._received.wait()
+        return self._order if not self.is_orphaned else None
 
-    def ask_to_drain(self, why: str) -> None:
-        """Finish what is under way, begin nothing more."""
+    def request_drain(self, why: str) -> None:
+        """Finish the running batches, begin no other."""
         self.draining = self.draining or why
         self.wake.set()
 
-    def report(self, what: str, **facts: Any) -> None:
-        """Tell the supervisor; nobody hears it when that is dead."""
-        self.line.send({"what": what, **facts})
+    def send(self, what: str, **facts: Any) -> None:
+        """Send a message to the supervisor; it is lost if the supervisor is dead."""
+        self.channel.send({"what": what, **facts})
 
-    def say(self, text: str) -> None:
+    def print_status(self, text: str) -> None:
         """A line for the user."""
-        self.report("waiting" if isinstance(text, Waiting) else "said", text=text)
+        self.send("waiting" if isinstance(text, Waiting) else "status", text=text)
 
     def _listen(self) -> None:
-        for message, files in self.line.messages():
-            if message["order"] == "go":
-                self._go = StartOrder(message["lease"], message["token"], message["attempt"], tuple(files))
-                self._heard.set()
+        for message, files in self.channel.messages():
+            order = message.pop("order")
+            if order == "start":
+                self._order = StartOrder(**message, files=tuple(files))
+                self._received.set()
             else:
-                self.ask_to_drain(message["why"])
-        self.orphaned = True
-        self._heard.set()
-        self.ask_to_drain("the supervisor is gone")
+                self.request_drain(message["why"])
+        self.is_orphaned = True
+        self._received.set()
+        self.request_drain("the supervisor is gone")

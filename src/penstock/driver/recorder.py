@@ -1,4 +1,4 @@
-"""Puts every committed batch on record, from Spark's report of it."""
+"""Appends every committed batch to the journal, from Spark's progress report."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from penstock.watch.snapshot import snapshot
 
 
 def sink_storages(pipeline: Pipeline, storage: Storage) -> dict[str, SinkStorage]:
-    """The records of each sink that has a checkpoint with batches in it."""
+    """The storage of each sink that has a checkpoint with batches."""
     kept = [sink for sink in pipeline.sinks if sink.native is None or sink.native.has_checkpoint]
     return {
-        sink.name: SinkStorage(sink.name, storage.url, _log_url(sink))
+        sink.name: SinkStorage(sink.name, storage, _log_url(sink))
         for sink in kept
-        if sink.trigger.kind != "continuous"
+        if not sink.trigger.is_continuous
     }
 
 
 def append_batch(known: SinkStorage, progress: Mapping[str, Any]) -> None:
-    """Put the batch of a progress report on record, and see to it that Spark's own files of it are on the disk."""
+    """Journal the batch of a progress report, and fsync Spark's own files of it."""
     seen = snapshot(progress)
     sources = tuple(
         {
@@ -42,9 +42,8 @@ def append_batch(known: SinkStorage, progress: Mapping[str, Any]) -> None:
 
 
 def journal_missing_commits(known: SinkStorage) -> int:
-    """Put on record what was committed just before a crash; how many batches that were."""
-    on_record = set(known.journal.numbers)
-    newest = max(on_record, default=-1)
+    """Journal what was committed just before a crash; how many batches that were."""
+    newest = max(known.journal.numbers, default=-1)
     missing = [number for number in known.checkpoint.numbers("commits") if number > newest]
     for number in missing:
         offsets = known.checkpoint.offsets(number)
@@ -65,7 +64,7 @@ def _record(
 ) -> Record:
     checkpoint = known.checkpoint
     contents = checkpoint.files(batch)
-    _sync(checkpoint, contents)
+    _fsync(checkpoint, contents)
     log = {
         name: content
         for name in (str(batch), f"{batch}.compact")
@@ -79,7 +78,7 @@ def _record(
         rows_in=rows_in,
         rows_out=rows_out,
         bad=bad,
-        receipts={name: held for name, (_, held) in known.targets().items()},
+        receipts={name: entry.batch for name, entry in known.targets().items()},
         files={name: digest(content) for name, content in contents.items()},
         texts=texts(contents),
         log_url=known.log_url,
@@ -88,8 +87,8 @@ def _record(
     )
 
 
-def _sync(checkpoint: Checkpoint, names: Mapping[str, bytes]) -> None:
-    """Spark renames its files into place and never syncs them: a power cut would leave them empty."""
+def _fsync(checkpoint: Checkpoint, names: Mapping[str, bytes]) -> None:
+    """Spark renames its files into place and never fsyncs them: a power cut would leave them empty."""
     if not files.is_local(checkpoint.url):
         return
     for name in names:

@@ -8,128 +8,134 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.connector import Resumable
+from penstock.engine.prepare import probe
 from penstock.errors import PenstockError, RunError, UnreachableError
+from penstock.events import Emit
 from penstock.model import Pipeline, Source
 
-_NOTICED_SECONDS = 2.0
+_CLOCK_STEP_SECONDS = 2.0
+_TOPIC_SECONDS = 10.0
+_LEAST_STALL_SECONDS = 15.0
+_FIRST_BATCH_SECONDS = 60.0
+_STALL_TIMES = 3.0
+_PROBE_SECONDS = 1.0
 
 
-def _ahead() -> float:
-    """How far the clock is ahead of one that nobody can set."""
+def _clock_offset() -> float:
+    """How far the wall clock is ahead of the monotonic one, which cannot be set."""
     return time.time() - time.monotonic()
 
 
 @dataclass
 class ClockWatch:
-    """Looked at again and again."""
+    """Detects the wall clock jumping backwards; Spark's interval trigger would otherwise sleep until it catches up."""
 
-    _ahead: float = field(default_factory=_ahead)
+    _offset: float = field(default_factory=_clock_offset)
 
     def set_back(self) -> float:
-        """By how many seconds it was set back since the last look; 0 if it was not."""
-        before, self._ahead = self._ahead, _ahead()
-        back = before - self._ahead
-        return back if back > _NOTICED_SECONDS else 0.0
-
-
-_LOOK_SECONDS = 10.0
+        """By how many seconds the clock was set back since the last call; 0 if it was not. Call it periodically."""
+        before, self._offset = self._offset, _clock_offset()
+        back = before - self._offset
+        return back if back > _CLOCK_STEP_SECONDS else 0.0
 
 
 @dataclass
 class TopicWatch:
-    """Asks the sources now and then what they read; `changed` is why the pipeline cannot go on."""
+    """Asks the sources periodically for the ids of their topics; `failure` is why the pipeline cannot continue."""
 
     pipeline: Pipeline
     wake: Callable[[], None]
-    changed: RunError | None = None
+    failure: RunError | None = None
     _known: dict[str, dict[str, str]] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
-        """Look from a thread, until `stop`."""
-        self._known = {source.name: ids for source in self.pipeline.sources if (ids := source.connector.identity())}
+        """Watch from a thread, until `stop`."""
+        self._known = {source.name: ids for source in self.pipeline.sources if (ids := identity(source))}
         if self._known:
-            threading.Thread(target=self._watch, name="identities", daemon=True).start()
+            threading.Thread(target=self._watch, name="topics", daemon=True).start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Watch no more."""
         self._done.set()
 
     def _watch(self) -> None:
-        while not self._done.wait(_LOOK_SECONDS) and self.changed is None:
+        while not self._done.wait(_TOPIC_SECONDS) and self.failure is None:
             for source in self.pipeline.sources:
-                self._look(source)
+                self._compare(source)
 
-    def _look(self, source: Source) -> None:
+    def _compare(self, source: Source) -> None:
         known = self._known.get(source.name, {})
         try:
-            now = source.connector.identity() if known else {}
+            now = identity(source) if known else {}
         except UnreachableError:
-            # A broker that is away is for the queries to notice; they wait for it longer than we would.
+            # A broker that is down is for the queries to notice; they wait for it longer than we would.
             return
-        other = [name for name in known if name in now and now[name] != known[name]]
-        if other:
-            says = f"{', '.join(other)} was deleted and made again while it was read"
+        recreated = [name for name in known if name in now and now[name] != known[name]]
+        if recreated:
+            says = f"{', '.join(recreated)} was deleted and recreated while it was read"
             fix = "'on_data_loss: earliest' reads it from its beginning, 'skip' from its end"
-            may = getattr(source.connector, "on_data_loss", "fail") != "fail"
-            self.changed = RunError(f"{source.at}: source {source.name!r}: {says}; {fix}", retry=may)
+            retry = isinstance(source.connector, Resumable) and source.connector.skips_lost_data
+            self.failure = RunError(f"{source.at}: source {source.name!r}: {says}; {fix}", retry=retry)
             self.wake()
 
 
-_LEAST_SECONDS = 15.0
-_FIRST_BATCH_SECONDS = 60.0
-_TIMES = 3.0
-_PROBE_SECONDS = 1.0
+def identity(source: Source) -> dict[str, str]:
+    """The outside system's own ids of what a source reads; empty if it has none."""
+    return source.connector.identity() if isinstance(source.connector, Resumable) else {}
 
 
 @dataclass
 class StallWatch:
-    """Looks at what every heartbeat says of the queries."""
+    """Finds queries whose batch takes much longer than the one before."""
 
-    tell: Callable[..., None]
+    emit: Emit
     find_reason: Callable[[str], str]
     """Why a sink's query waits, as far as the outside systems tell; '' if they are well. May take seconds."""
     _last_seconds: dict[str, float] = field(default_factory=dict)
     _stalled: dict[str, str] = field(default_factory=dict)
 
-    def batch(self, progress: Mapping[str, Any]) -> None:
+    def take_batch(self, progress: Mapping[str, Any]) -> None:
         """A batch has ended, and took so long."""
         self._last_seconds[progress["name"]] = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
 
     def look(self, queries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """The same facts; a query that is stalled has its reason in `stalled`."""
+        """The same facts; a query that is stalled has its reason in `stalled`. Called with every heartbeat."""
         for sink, facts in queries.items():
             if facts["busy_seconds"] > self._most_seconds(sink):
                 if sink not in self._stalled:
                     self._stalled[sink] = facts["says"]
                     # Outside systems are asked, and the heartbeat does not wait for their answers.
-                    threading.Thread(target=self.emit, args=(sink, dict(facts)), name="stalls", daemon=True).start()
+                    threading.Thread(target=self.explain, args=(sink, dict(facts)), name="stalls", daemon=True).start()
                 facts["stalled"] = self._stalled[sink]
             elif self._stalled.pop(sink, None) is not None:
-                self.tell("resumed", sink=sink)
+                self.emit("resumed", sink=sink)
         return queries
 
-    def emit(self, sink: str, facts: Mapping[str, Any]) -> None:
-        """Find the reason, and tell it."""
+    def explain(self, sink: str, facts: Mapping[str, Any]) -> None:
+        """Find the reason of a stall, and emit it."""
         reason = self.find_reason(sink) or f"Spark says: {facts['says']}"
         if sink in self._stalled:
             self._stalled[sink] = reason
-            self.tell("stalled", sink=sink, seconds=facts["busy_seconds"], reason=reason)
+            self.emit("stalled", sink=sink, seconds=facts["busy_seconds"], reason=reason)
 
     def _most_seconds(self, sink: str) -> float:
         last = self._last_seconds.get(sink)
-        return _FIRST_BATCH_SECONDS if last is None else max(_LEAST_SECONDS, _TIMES * last)
+        return _FIRST_BATCH_SECONDS if last is None else max(_LEAST_STALL_SECONDS, _STALL_TIMES * last)
 
 
-def probe(pipeline: Pipeline, sink_name: str) -> str:
-    """What the first source or target of a sink says that cannot be reached; '' if all of them can."""
+def probe_sources(pipeline: Pipeline, sink_name: str) -> str:
+    """Why the first source or target of a sink cannot be reached; '' if all of them can."""
     sink = next(sink for sink in pipeline.sinks if sink.name == sink_name)
     read = [pipeline.streams[name] for name in pipeline.upstream(sink.reads)]
-    ends = [(f"source {node.name!r}", node.connector) for node in read if isinstance(node, Source)]
-    ends += [(f"target {target.name!r}", target.connector) for target in sink.targets]  # type: ignore[misc]
+    ends: list[tuple[str, object]] = [
+        *((f"source {node.name!r}", node.connector) for node in read if isinstance(node, Source)),
+        *((f"target {target.name!r}", target.connector) for target in sink.targets),
+    ]
     for what, connector in ends:
         try:
-            connector.preflight(_PROBE_SECONDS, lambda _text: None)
+            probe(connector, _PROBE_SECONDS, lambda _text: None)
         except PenstockError as error:
             return f"{what}: {error}"
     return ""

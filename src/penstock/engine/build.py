@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.engine.decode import decoded
+from penstock.connector import SourceOptions, StaticTable, Stream
+from penstock.engine.decode import decode
 from penstock.errors import BuildError, CallError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step, Watermark
-from penstock.options import SourceOptions
 from penstock.spark.errors import error_class, is_transient_at_start, position, summary
 from penstock.text import did_you_mean
 
@@ -29,7 +29,13 @@ class PlacedError(BuildError):
 
 def from_connector(source: Source, spark: SparkSession) -> DataFrame:
     """The rows of a source as its connector reads them."""
-    return source.connector.read_static(spark) if source.static else source.connector.read(spark)
+    connector = source.connector
+    if source.static and isinstance(connector, StaticTable):
+        return connector.read_static(spark)
+    if not source.static and isinstance(connector, Stream):
+        return connector.read(spark)
+    how = "only be read as a static table; add 'static: true'" if not source.static else "not be read as a static table"
+    raise BuildError(f"{connector.kind} can {how}")
 
 
 def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) -> dict[str, DataFrame]:
@@ -64,7 +70,7 @@ def read_source(pipeline: Pipeline, source: Source, spark: SparkSession, read: R
     """The columns of a source, decoded, with its watermark; an error is at its line."""
     try:
         raw = read(source, spark)
-        rows = decoded(source, raw, counted=_can_count(pipeline, source))
+        rows = decode(source, raw, counted=_can_count(pipeline, source))
         if source.static:
             # Kept: read once and not with every batch, and what is joined with changes only when we say so.
             return rows.persist()
@@ -74,7 +80,7 @@ def read_source(pipeline: Pipeline, source: Source, spark: SparkSession, read: R
     except PenstockError:
         raise
     except Exception as error:
-        raise refused("source", source, error) from error
+        raise refuse("source", source, error) from error
 
 
 def _with_watermark(source: Source, watermark: Watermark, rows: DataFrame) -> DataFrame:
@@ -96,13 +102,13 @@ def build_step(
 ) -> DataFrame:
     """The rows of a step; an error is at its line, or at the line of its SQL that Spark names."""
     try:
-        return step.what.beside(tables).build(spark, {name: streams[name] for name in step.reads})
+        return step.what.bind_tables(tables).build(spark, {name: streams[name] for name in step.reads})
     except CallError:
         raise
     except PenstockError as error:
         raise PlacedError(step.at, f"step {step.name!r}: {error}") from error
     except Exception as error:
-        raise refused("step", step, error) from error
+        raise refuse("step", step, error) from error
 
 
 def locate(node: Node, error: Exception) -> Location:
@@ -114,7 +120,7 @@ def locate(node: Node, error: Exception) -> Location:
     return Location(text_at.file, text_at.line + line - 1)
 
 
-def refused(what: str, node: Node, error: Exception) -> PlacedError:
+def refuse(what: str, node: Node, error: Exception) -> PlacedError:
     """Spark's refusal, at the line of the user's file that it is about."""
     found = PlacedError(locate(node, error), f"{what} {node.name!r}: {summary(error)}")
     found.retry = is_transient_at_start(error_class(error), f"{type(error).__name__}: {error}")
@@ -122,11 +128,11 @@ def refused(what: str, node: Node, error: Exception) -> PlacedError:
 
 
 def _can_count(pipeline: Pipeline, source: Source) -> bool:
-    # The continuous and real-time engines know no `observe`, and a static table is read between batches.
+    # The continuous and real-time engines do not know `observe`, and a static table is read between batches.
     if source.static:
         return False
     readers = [sink for sink in pipeline.sinks if source.name in pipeline.upstream(sink.reads)]
-    return all(sink.trigger.kind not in ("continuous", "real-time") for sink in readers)
+    return all(sink.trigger.has_micro_batches for sink in readers)
 
 
 def send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
@@ -135,9 +141,8 @@ def send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
     from pathlib import Path
 
     folder = Path(pipeline.folder).resolve()
-    steps = (step.what.kind in ("python", "processor") for step in pipeline.steps)
-    code = [*steps, *(hasattr(connector, "python") for connector in pipeline.connectors), *pipeline.listeners]
-    if not any(code):
+    parts = [*(step.what for step in pipeline.steps), *pipeline.connectors]
+    if not any(part.runs_user_code for part in parts) and not pipeline.listeners:
         return
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

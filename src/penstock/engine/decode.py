@@ -14,9 +14,10 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from penstock.connectors.files import CORRUPT, FileSource
-from penstock.engine.payload import STRUCTURED, Payload, declared, quoted, short
+from penstock.engine.payload import STRUCTURED, Payload, declared, short
 from penstock.errors import CallError
 from penstock.model import Source
+from penstock.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +34,7 @@ def bad_records_metric(source: str) -> str:
     return f"bad_records:{source}"
 
 
-def decoded(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
+def decode(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     """The columns that the rest of the pipeline sees; `counted` is off for engines that know no `observe`."""
     value = Payload(source.connector.value_column or "value", source.value) if source.value else None
     key = Payload("key", source.key) if source.key else None
@@ -49,9 +50,9 @@ def _fields(source: Source, raw: DataFrame, value: Payload, key: Payload | None,
     from pyspark.sql import functions as F  # noqa: N812
 
     parts = [value, key] if key else [value]
-    where = [quoted(name) for name in _WHEREABOUTS if name in raw.columns]
+    where = [column(name) for name in _WHEREABOUTS if name in raw.columns]
     columns = [*(part.decoded() for part in parts), *_record(source, raw), *_file(source)]
-    rows = raw.select(*columns, *(quoted(part.column) for part in parts), *where)
+    rows = raw.select(*columns, *(column(part.column) for part in parts), *where)
     beside = [key.struct, *_kept(source)] if key else _kept(source)
     keys = [key.whole(rows)] if key else []
     if source.bad_records == "drop":
@@ -61,7 +62,7 @@ def _fields(source: Source, raw: DataFrame, value: Payload, key: Payload | None,
     names = value.fields(rows)
     if counted:
         inlined = rows.select(F.inline(F.array(guarded)), *beside)
-        return inlined.select(*(quoted(name) for name in names), *keys, *_kept(source))
+        return inlined.select(*(column(name) for name in names), *keys, *_kept(source))
     rows = rows.select(guarded.alias(value.struct), *beside)
     return rows.select(*(F.col(value.struct)[name].alias(name) for name in names), *keys, *_kept(source))
 
@@ -70,8 +71,8 @@ def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
     """Files that Spark parses itself: it hands a record that it cannot parse over as `_corrupt_record`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    visible = [quoted(name) for name in raw.columns if name != CORRUPT]
-    bad = reduce(or_, (quoted(name).isNull() for name in _required(source)), F.lit(False))
+    visible = [column(name) for name in raw.columns if name != CORRUPT]
+    bad = reduce(or_, (column(name).isNull() for name in _required(source)), F.lit(False))
     shown = F.to_json(F.struct(*visible))
     if CORRUPT in raw.columns:
         # Spark parses only the columns that are asked for, and a record is bad whichever of them a step uses: so we
@@ -83,7 +84,7 @@ def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
         rows = _counted(source, raw.select(*columns), counted=counted)
         return rows.where(~F.col(_BAD)).drop(_BAD)
     rows = _counted(source, raw.select(*columns, shown.alias("_shown"), *_file(source)), counted=counted)
-    says = f" is not {getattr(source.connector, 'format', '')} of the declared schema: "
+    says = f" is not {source.connector.kind if not isinstance(source.connector, FileSource) else source.connector.format} of the declared schema: "
     raised = _raised(source, rows, says, short(F.col("_shown")))
     good = F.when(F.col(_BAD), raised.cast("boolean")).otherwise(F.lit(True))
     return rows.where(good).select(*visible, *_kept(source))
@@ -93,7 +94,7 @@ def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: boo
     """The columns as the connector has them, the value and the key decoded if asked for."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    own = [quoted(name) for name in raw.columns]
+    own = [column(name) for name in raw.columns]
     rows = raw.select(*own, *(part.decoded() for part in parts), *_record(source, raw), *_file(source))
     checked = [part for part in parts if part.decode.format != "bytes"]
     if checked and source.bad_records == "drop":
@@ -102,7 +103,7 @@ def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: boo
     elif checked:
         rows = rows.where(_guarded(source, rows, checked, F.lit(True)))
     by_column = {part.column: part for part in parts}
-    visible = [by_column[name].whole(rows) if name in by_column else quoted(name) for name in raw.columns]
+    visible = [by_column[name].whole(rows) if name in by_column else column(name) for name in raw.columns]
     return rows.select(*visible, *_kept(source))
 
 
@@ -145,7 +146,7 @@ def _raised(source: Source, rows: DataFrame, says: str, shown: Column) -> Column
 
 def _required(source: Source) -> list[str]:
     """The columns of files that are declared NOT NULL, which Spark itself takes no notice of."""
-    ddl = getattr(source.connector, "schema_", None)
+    ddl = source.connector.declared_schema
     return [field.name for field in declared(ddl) if not field.nullable] if ddl else []
 
 
@@ -164,7 +165,7 @@ def _record(source: Source, raw: DataFrame) -> list[Column]:
         return []
     if isinstance(source.connector, FileSource):
         return [F.col("_metadata").alias(RECORD)]
-    return [F.struct(*(quoted(name) for name in raw.columns if name != source.connector.value_column)).alias(RECORD)]
+    return [F.struct(*(column(name) for name in raw.columns if name != source.connector.value_column)).alias(RECORD)]
 
 
 def _kept(source: Source) -> list[str]:
@@ -178,10 +179,10 @@ def bad_records(source: Source, raw: DataFrame) -> DataFrame:
     """Only the bad ones: their place, `reason` and `record`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    where = [quoted(name) for name in _WHERE if name in raw.columns]
+    where = [column(name) for name in _WHERE if name in raw.columns]
     parts = _parts(source)
     if parts:
-        rows = raw.select(*where, *(quoted(part.column) for part in parts), *(part.decoded() for part in parts))
+        rows = raw.select(*where, *(column(part.column) for part in parts), *(part.decoded() for part in parts))
         reason = F.coalesce(*(F.when(part.bad(rows), F.lit(_says(part))) for part in parts))
         shown = F.coalesce(*(F.when(part.bad(rows), part.shown()) for part in parts))
         found = rows.select(*where, reason.alias("reason"), shown.alias("record"))
@@ -207,5 +208,5 @@ def _is_corrupt(raw: DataFrame) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     # Spark parses only the columns that are asked for: so all of them are asked for.
-    visible = F.to_json(F.struct(*(quoted(name) for name in raw.columns if name != CORRUPT)))
+    visible = F.to_json(F.struct(*(column(name) for name in raw.columns if name != CORRUPT)))
     return F.col(CORRUPT).isNotNull() & (visible != "-")

@@ -21,8 +21,9 @@ from penstock.engine.prepare import absolute
 from penstock.engine.targets import rows_for
 from penstock.errors import PenstockError
 from penstock.model import Finding, Pipeline, Sink, Source, Step, Target
-from penstock.spark import internals as plans
+from penstock.options import quote
 from penstock.spark.errors import summary
+from penstock.spark.internals import MemoryStream, check_streaming
 from penstock.spark.session import session
 
 if TYPE_CHECKING:
@@ -112,17 +113,11 @@ class _Check:
     def _refusal(self, sink: Sink, name: str) -> Exception | None:
         if not self.streams[name].isStreaming or self.spark.conf.get(_CHECKER_OFF, "true") == "false":
             return None
-        jvm: Any = self.spark._jvm
-        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-        mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, sink.mode.capitalize())()
-        checks = [checker.checkForStreaming]
-        if sink.trigger.kind == "continuous":
-            checks = [checker.checkForContinuous]
-        elif sink.trigger.kind == "real-time":
-            checks.append(checker.checkAdditionalRealTimeModeConstraints)
+        trigger = sink.trigger
         try:
-            for check in checks:
-                check(plans.analyzed(self.streams[name]), mode)
+            check_streaming(
+                self.streams[name], sink.mode, continuous=trigger.is_continuous, real_time=trigger.is_real_time
+            )
         except Exception as error:
             return error
         return None
@@ -134,7 +129,7 @@ class _Check:
             try:
                 target.connector.check_columns(rows_for(target, batch).schema, sink.mode)
                 if sink.native is not None:
-                    sink.native.write(rows)
+                    sink.native.write_stream(rows)
             except Exception as error:
                 self._target_refuses(sink, target, error)
 
@@ -156,11 +151,11 @@ class _Check:
 
         if isinstance(source.connector, FileSource):
             return self._empty_files(source, source.connector)
-        ddl = source.connector.declared_columns
+        ddl = source.connector.spark_columns
         if ddl is None:
             raise _UnknownColumnsError(f"only the {source.connector.kind} system itself knows the columns")
         schema: Any = StructType.fromDDL(ddl)
-        return spark.createDataFrame([], schema) if source.static else _empty_stream(spark, schema)
+        return spark.createDataFrame([], schema) if source.static else MemoryStream(spark, schema).read()
 
     def _empty_files(self, source: Source, connector: FileSource) -> DataFrame:
         """Files have columns of Spark's own (`_metadata`), so these are real ones, of a folder without any."""
@@ -178,8 +173,7 @@ class _Check:
     def _inferred(self, connector: FileSource) -> str:
         try:
             return ", ".join(
-                f"`{each.name.replace('`', '``')}` {each.dataType.simpleString()}"
-                for each in connector.inferred(self.spark)
+                f"{quote(each.name)} {each.dataType.simpleString()}" for each in connector.inferred(self.spark)
             )
         except Exception as error:
             raise _UnknownColumnsError(f"its columns could not be taken from {connector.path}") from error
@@ -187,13 +181,3 @@ class _Check:
 
 class _UnknownColumnsError(PenstockError):
     """The columns of a source cannot be known from here."""
-
-
-def _empty_stream(spark: SparkSession, schema: Any) -> DataFrame:
-    from pyspark.sql import DataFrame
-
-    jvm: Any = spark._jvm
-    parsed = jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
-    memory = jvm.org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-    encoder = jvm.org.apache.spark.sql.Encoders.row(parsed)
-    return DataFrame(memory.apply(encoder, spark._jsparkSession).toDF(), spark)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.targets import Tell
+from penstock.connector import OffsetCommitter
 from penstock.errors import BuildError, PenstockError
+from penstock.events import Emit
 from penstock.imports import import_object
 from penstock.model import Pipeline
 from penstock.spark.errors import summary
@@ -26,12 +27,12 @@ _CALLS = ("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated
 _attached: dict[tuple[int, str], list[Any]] = {}
 
 
-def attach(pipeline: Pipeline, spark: SparkSession, tell: Tell) -> None:
+def attach(pipeline: Pipeline, spark: SparkSession, emit: Emit) -> None:
     """From now on listeners hear of this pipeline's queries; those of an earlier start of it no longer do."""
     detach(pipeline, spark)
     sinks = {sink.name for sink in pipeline.sinks}
-    made = [_Named(_instance(path), path, sinks, tell) for path in pipeline.listeners]
-    groups = _Groups.of(pipeline, tell)
+    made = [_Named(_instance(path), path, sinks, emit) for path in pipeline.listeners]
+    groups = _Groups.of(pipeline, emit)
     listeners = [_listener(each.call) for each in made] + ([_listener(groups.call)] if groups else [])
     for listener in listeners:
         spark.streams.addListener(listener)
@@ -51,7 +52,7 @@ class _Named:
     listener: Any
     path: str
     sinks: set[str]
-    tell: Tell
+    emit: Emit
     _ours: set[str] = field(default_factory=set)
 
     def call(self, name: str, event: Any) -> None:
@@ -61,7 +62,7 @@ class _Named:
         try:
             getattr(self.listener, name)(event)
         except Exception as error:  # code of the user: whatever it raises, the pipeline goes on
-            self.tell("listener_failed", listener=self.path, reason=f"{type(error).__name__}: {summary(error)}")
+            self.emit("listener_failed", listener=self.path, reason=f"{type(error).__name__}: {summary(error)}")
 
     def _is_ours(self, name: str, event: Any) -> bool:
         if name == "onQueryStarted" and event.name in self.sinks:
@@ -77,18 +78,22 @@ class _Groups:
     nodes: list[dict[str, Any]]
     commits: dict[str, Callable[[Any], None]]
     sinks: set[str]
-    tell: Tell
+    emit: Emit
     _ends: dict[str, dict[str, Offsets]] = field(default_factory=dict)
     _waiting: queue.Queue[tuple[str, Any]] = field(default_factory=lambda: queue.Queue(64))
 
     @classmethod
-    def of(cls, pipeline: Pipeline, tell: Tell) -> _Groups | None:
+    def of(cls, pipeline: Pipeline, emit: Emit) -> _Groups | None:
         """One for the sources that ask for it; None if none does."""
-        asked = {source.name: source.connector.offset_committer() for source in pipeline.sources if not source.static}
+        asked = {
+            source.name: source.connector.offset_committer()
+            for source in pipeline.sources
+            if not source.static and isinstance(source.connector, OffsetCommitter)
+        }
         commits = {name: commit for name, commit in asked.items() if commit is not None}
         if not commits:
             return None
-        made = cls(manifest(pipeline)["nodes"], commits, {sink.name for sink in pipeline.sinks}, tell)
+        made = cls(manifest(pipeline)["nodes"], commits, {sink.name for sink in pipeline.sinks}, emit)
         threading.Thread(target=made._work, name="groups", daemon=True).start()
         return made
 
@@ -122,7 +127,7 @@ class _Groups:
             try:
                 self.commits[source](end)
             except PenstockError as error:
-                self.tell("group_failed", source=source, reason=str(error))
+                self.emit("group_failed", source=source, reason=str(error))
             finally:
                 self._waiting.task_done()
 

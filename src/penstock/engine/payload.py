@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.files import CORRUPT
 from penstock.model import Decode
+from penstock.options import quote
+from penstock.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,7 +50,7 @@ class Payload:
 
         how = self.decode
         if how.format == "bytes":
-            return quoted(self.column).alias(self.struct)
+            return column(self.column).alias(self.struct)
         if how.format == "avro":
             return self._avro().alias(self.struct)
         text = self._text()
@@ -60,7 +62,7 @@ class Payload:
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **how.options}
         if how.format == "json":
             return F.from_json(text, _with_corrupt(how.schema), options).alias(self.struct)
-        fields = (f"{escaped(field.name)} {field.dataType.simpleString()}" for field in _with_corrupt(how.schema))
+        fields = (f"{quote(field.name)} {field.dataType.simpleString()}" for field in _with_corrupt(how.schema))
         return F.from_csv(text, ", ".join(fields), options).alias(self.struct)
 
     def record(self, rows: DataFrame) -> Column:
@@ -93,20 +95,20 @@ class Payload:
         """Whether the part cannot be decoded; a key and plain text may be absent, fields may not."""
         reasons = reduce(or_, self._reasons(rows))
         if self.decode.format in STRUCTURED and self.column != "key":
-            return quoted(self.column).isNull() | reasons
-        return quoted(self.column).isNotNull() & reasons
+            return column(self.column).isNull() | reasons
+        return column(self.column).isNotNull() & reasons
 
     def shown(self) -> Column:
         """The part as a message can show it: short, in one line."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        raw = quoted(self.column)
+        raw = column(self.column)
         if self.decode.format == "avro":
             return F.concat(F.lit("0x"), F.hex(F.substring(raw, 1, _SHOWN_CHARACTERS // 4)))
         return short(F.make_valid_utf8(self._text()))
 
     def _text(self) -> Column:
-        return quoted(self.column).cast("string")
+        return column(self.column).cast("string")
 
     def _type(self, rows: DataFrame) -> Any:
         outer: Any = rows.schema[self.struct].dataType
@@ -116,7 +118,7 @@ class Payload:
         from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.avro.functions import from_avro
 
-        body = quoted(self.column)
+        body = column(self.column)
         if self.decode.registry_header:
             # A schema registry's header is a zero byte and four bytes of schema id.
             headed = F.substring(body, 1, 1) == F.lit(b"\x00")
@@ -149,18 +151,6 @@ def declared(ddl: str) -> Any:
     from pyspark.sql.types import StructType
 
     return StructType.fromDDL(ddl)
-
-
-def quoted(name: str) -> Column:
-    """A column by its exact name."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(escaped(name))
-
-
-def escaped(name: str) -> str:
-    """A name as SQL can hold it."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def short(text: Column) -> Column:

@@ -1,43 +1,97 @@
-"""The running queries of one driver: which failed, which can be started again alone, how long each is in its batch."""
+"""Hop four: a pipeline as running queries, one for each sink."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.connector import FailureExplainer
+from penstock.engine.build import Read, build, from_connector, refuse
 from penstock.engine.drain import drain
-from penstock.engine.listeners import attach
-from penstock.engine.run import Built, failure, stop
-from penstock.engine.static_tables import keep_fresh, static_tables
-from penstock.engine.targets import Tell
-from penstock.errors import RunError
+from penstock.engine.listeners import attach, detach
+from penstock.engine.row_counts import add_counts
+from penstock.engine.static_tables import find_static_tables, keep_fresh
+from penstock.engine.targets import Guard, TargetWriters, unguarded
+from penstock.errors import PenstockError, RunError
+from penstock.events import Emit, ignore_event
+from penstock.model import Pipeline, Sink, Source, Trigger
+from penstock.spark.errors import error_class, is_retryable, summary
+from penstock.storage.layout import Storage
+from penstock.storage.ledger import Ledger
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_ONCE = Trigger("available-now")
+_POLL_SECONDS = 0.25
+
+Write = Callable[[Sink, "DataFrame"], "DataStreamWriter"]
+"""Makes the writer of a sink; a test hands in its own."""
+OnProgress = Callable[[dict[str, Any]], None]
+"""Takes the report of each batch, from a thread of Spark's."""
+
+
+def start(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    once: bool = False,
+    storage: Storage | None = None,
+    read: Read = from_connector,
+    write: Write | None = None,
+    emit: Emit = ignore_event,
+    guard: Guard = unguarded,
+    on_progress: OnProgress = lambda _: None,
+    wake: threading.Event | None = None,
+) -> Queries:
+    """Build the pipeline and start a query for each sink, or none of them.
+
+    With `once` each query ends when it has read what is there. `wake` is set whenever a query ends.
+    """
+    place = storage or Storage.of(pipeline)
+    place.claim(pipeline)
+    streams = build(pipeline, spark, read)
+    queries = Queries(pipeline, spark, streams, place, once, emit, guard, write, on_progress, wake or threading.Event())
+    queries.start_all()
+    return queries
 
 
 @dataclass
 class Queries:
-    """One query per sink."""
+    """The running queries of a pipeline, by the names of their sinks."""
 
-    built: Built
+    pipeline: Pipeline
     spark: SparkSession
+    streams: Mapping[str, DataFrame]
+    storage: Storage
+    once: bool
+    emit: Emit
+    guard: Guard
+    write: Write | None
+    on_progress: OnProgress
+    wake: threading.Event
     _queries: dict[str, StreamingQuery] = field(default_factory=dict)
+    _writers: dict[str, TargetWriters] = field(default_factory=dict)
     _restarted_at: dict[str, float] = field(default_factory=dict)
     _busy_since: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _ending: bool = False
+    _listener: Any = None
+    _is_ending: bool = False
 
-    def start(self, tell: Tell) -> None:
-        """Start them all."""
-        sinks = self.built.pipeline.sinks
-        tables = static_tables(self.built.pipeline, self.built.streams)
-        attach(self.built.pipeline, self.spark, tell)
-        self._queries = dict(zip((sink.name for sink in sinks), self.built.start_all(), strict=True))
-        keep_fresh(tables, lambda: not self._ending, tell)
+    def __iter__(self) -> Iterator[StreamingQuery]:
+        return iter(list(self._queries.values()))
+
+    def __getitem__(self, sink: str) -> StreamingQuery:
+        return self._queries[sink]
+
+    def __len__(self) -> int:
+        return len(self._queries)
 
     @property
     def names(self) -> list[str]:
@@ -47,42 +101,61 @@ class Queries:
     @property
     def have_ended(self) -> bool:
         """Whether no query runs any more."""
-        return not any(query.isActive for query in self._queries.values())
+        return not any(query.isActive for query in self)
 
-    def failed(self) -> list[tuple[str, RunError]]:
+    def start_all(self) -> None:
+        """Start every sink's query, or none of them."""
+        tables = find_static_tables(self.pipeline, self.streams)
+        attach(self.pipeline, self.spark, self.emit)
+        self._listener = _listen(
+            self.spark, {sink.name for sink in self.pipeline.sinks}, self._take_progress, self.wake
+        )
+        try:
+            for sink in self.pipeline.sinks:
+                self._queries[sink.name] = self._start(sink)
+        except BaseException:
+            self.stop()
+            raise
+        keep_fresh(tables, lambda: not self._is_ending and not self.have_ended, self.emit)
+
+    def failures(self) -> list[tuple[str, RunError]]:
         """The queries that have failed, and why."""
         ended = [(name, query) for name, query in self._queries.items() if not query.isActive]
-        found = ((name, failure(self.built.pipeline, query)) for name, query in ended)
+        found = ((name, self._failure(name, query)) for name, query in ended)
         return [(name, error) for name, error in found if error is not None]
 
+    def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Return when every query has ended or `is_enough` says so; raise the reason as soon as one fails."""
+        while not is_enough():
+            for _, error in self.failures():
+                raise error
+            if self.have_ended:
+                return
+            # Set by the listener when a query ends; the bound only limits how late `is_enough` is asked.
+            self.wake.wait(_POLL_SECONDS)
+            self.wake.clear()
+
     def may_restart(self, name: str, healthy_seconds: float) -> bool:
-        """Whether a query has not been started again alone for so long."""
+        """Whether a query has not been restarted alone for so long."""
         last = self._restarted_at.get(name)
         return last is None or time.monotonic() - last >= healthy_seconds
 
     def restart(self, name: str) -> None:
-        """Start one query again from its checkpoint, while the others go on."""
-        sink = next(sink for sink in self.built.pipeline.sinks if sink.name == name)
+        """Start one query again from its checkpoint, while the others continue."""
         self._restarted_at[name] = time.monotonic()
-        self._queries[name] = self.built.start(sink)
+        self._queries[name] = self._start(self._sink(name))
 
-    def restart_timed(self, most_seconds: float) -> list[str]:
-        """Start those that wait for a time of day again, between two batches; their names."""
-        timed = [sink for sink in self.built.pipeline.sinks if sink.trigger.kind == "interval" and not self.built.once]
-        for sink in timed:
+    def restart_interval_triggers(self, most_seconds: float) -> list[str]:
+        """Restart, between two batches, the queries that wait for a time of day; their names."""
+        sinks = [sink for sink in self.pipeline.sinks if sink.trigger.is_interval and not self.once]
+        for sink in sinks:
             if drain(self.spark, [self._queries[sink.name]], most_seconds):
                 says = "the clock was set back, and its running batch did not end"
                 raise RunError(f"{sink.at}: sink {sink.name!r}: {says} within {most_seconds:.0f} s")
-            self._queries[sink.name] = self.built.start(sink)
-        return [sink.name for sink in timed]
+            self._queries[sink.name] = self._start(sink)
+        return [sink.name for sink in sinks]
 
-    def batch(self, name: str) -> None:
-        """A batch has ended: the next one is timed from here."""
-        with self._lock:
-            if name in self._busy_since:
-                self._busy_since[name] = time.monotonic()
-
-    def look(self) -> dict[str, dict[str, Any]]:
+    def status(self) -> dict[str, dict[str, Any]]:
         """For every query whether it is active, and for how long it has been in its batch."""
         found = {}
         for name, query in list(self._queries.items()):
@@ -98,11 +171,104 @@ class Queries:
         return found
 
     def drain(self, most_seconds: float) -> list[str]:
-        """Finish the running batches, commit them, begin no other; the names of those that did not end in time."""
-        self._ending = True
-        return drain(self.spark, list(self._queries.values()), most_seconds)
+        """Finish and commit the running batches, begin no other; the names of those that did not end in time."""
+        self._is_ending = True
+        return drain(self.spark, list(self), most_seconds)
 
     def stop(self) -> None:
-        """Stop what still runs."""
-        self._ending = True
-        stop(list(self._queries.values()))
+        """Stop what still runs, and close the targets; a running batch is interrupted."""
+        self._is_ending = True
+        for query in self:
+            query.stop()
+        for writers in self._writers.values():
+            writers.close()
+        self.forget_listeners()
+
+    def forget_listeners(self) -> None:
+        """Hear no more of these queries."""
+        if self._listener is not None:
+            self.spark.streams.removeListener(self._listener)
+            self._listener = None
+        detach(self.pipeline, self.spark)
+
+    def _start(self, sink: Sink) -> StreamingQuery:
+        """Start one sink's query; it continues from its checkpoint."""
+        try:
+            rows = add_counts(sink, self.streams[sink.reads], self._sources(sink), self.emit)
+            writer = (self.write or self._writer)(sink, rows).outputMode(sink.mode).queryName(sink.name)
+            if sink.native is None or sink.native.has_checkpoint:
+                writer = writer.option("checkpointLocation", self.storage.checkpoint(sink.name))
+            return _with_trigger(writer, _ONCE if self.once else sink.trigger).start()
+        except PenstockError as error:
+            raise error.placed(f"{sink.at}: sink {sink.name!r}") from error
+        except Exception as error:
+            raise refuse("sink", sink, error) from error
+
+    def _writer(self, sink: Sink, rows: DataFrame) -> DataStreamWriter:
+        """Spark's own writer of a native sink, or every batch to each of the targets."""
+        if sink.native is not None:
+            sink.native.check_columns(rows.schema, sink.mode)
+            return sink.native.write_stream(rows)
+        if sink.name in self._writers:
+            self._writers[sink.name].close()
+        writers = TargetWriters(self.pipeline, sink, Ledger(self.storage, sink.name), self.emit, self.guard)
+        self._writers[sink.name] = writers
+        writers.open(rows)
+        return rows.writeStream.foreachBatch(writers)
+
+    def _sources(self, sink: Sink) -> dict[str, DataFrame]:
+        read = self.pipeline.upstream(sink.reads)
+        return {source.name: self.streams[source.name] for source in self.pipeline.sources if source.name in read}
+
+    def _sink(self, name: str) -> Sink:
+        return next(sink for sink in self.pipeline.sinks if sink.name == name)
+
+    def _take_progress(self, progress: dict[str, Any]) -> None:
+        """A batch has ended: the next one is timed from here."""
+        with self._lock:
+            if progress["name"] in self._busy_since:
+                self._busy_since[progress["name"]] = time.monotonic()
+        self.on_progress(progress)
+
+    def _failure(self, name: str, query: StreamingQuery) -> RunError | None:
+        """Why a query has ended, in our words, and whether it is retryable; None if it did not fail."""
+        error = query.exception()
+        if error is None:
+            return None
+        sink = self._sink(name)
+        read = [self.pipeline.streams[stream] for stream in self.pipeline.upstream(sink.reads)]
+        for source in (node for node in read if isinstance(node, Source)):
+            connector = source.connector
+            known = connector.explain(str(error)) if isinstance(connector, FailureExplainer) else None
+            if known is not None:
+                return RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
+        retry = is_retryable(error_class(error), str(error))
+        return RunError(f"{sink.at}: sink {sink.name!r}: {summary(error)}", retry=retry)
+
+
+def _with_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    given = trigger.spark_arguments
+    return writer.trigger(**given) if given else writer
+
+
+def _listen(spark: SparkSession, sinks: set[str], progress: OnProgress, ended: threading.Event) -> Any:
+    """Hand the report of every batch of these sinks to `progress`, and set `ended` when a query ends."""
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+            pass
+
+        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            if event.progress.name in sinks:
+                progress(json.loads(event.progress.json))
+
+        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+            pass
+
+        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, ARG002
+            ended.set()
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    return listener

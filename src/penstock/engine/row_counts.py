@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.events import Emit
 from penstock.model import Sink
-from penstock.spark import internals as plans
 from penstock.spark.errors import summary
-from penstock.spark.internals import elements, kind, nodes
+from penstock.spark.internals import (
+    SharedLong,
+    analyze,
+    batch_watermark,
+    call_while_planning,
+    class_name,
+    end_of_group,
+    replace_children,
+    source_id,
+    streaming_leaves,
+    to_column,
+    to_dataframe,
+    to_list,
+    walk,
+)
 from penstock.watch.snapshot import LATE, ROWS_IN
 from penstock.watch.state import OPEN_WINDOWS
 
@@ -17,27 +31,27 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def add_counts(sink: Sink, rows: DataFrame, sources: Mapping[str, DataFrame], tell: Tell) -> DataFrame:
+def add_counts(sink: Sink, rows: DataFrame, sources: Mapping[str, DataFrame], emit: Emit) -> DataFrame:
     """The same rows, counted on their way; as they are, with an event that says why, if that cannot be done."""
-    if sink.trigger.kind in ("continuous", "real-time"):
-        # These engines know no `observe`.
+    if not sink.trigger.has_micro_batches:
+        # The other engines do not know `observe`.
         return rows
     try:
         spark = rows.sparkSession
-        plan = _count_rows_in(spark, plans.analyzed(rows), sources)
+        plan = _count_rows_in(spark, analyze(rows), sources)
         if sink.mode != "complete":
             # Nothing is dropped in mode complete.
-            plan = LateRows(spark, sink.name, plan, tell).add()
-        return plans.dataframe(spark, plan)
+            plan = LateRows(spark, sink.name, plan, emit).add()
+        return to_dataframe(spark, plan)
     except Exception as error:  # whatever a plan holds that is not foreseen here: counting never stops a query
-        tell("not_counted", sink=sink.name, reason=summary(error))
+        emit("not_counted", sink=sink.name, reason=summary(error))
         return rows
 
 
 def _count_rows_in(spark: SparkSession, plan: Any, sources: Mapping[str, DataFrame]) -> Any:
     """Count the rows of each source where Spark would count them once for each branch that reads it."""
-    leaves = plans.streaming_leaves(plan)
-    origins = [_origin(spark, leaf) for leaf in leaves]
+    leaves = streaming_leaves(plan)
+    origins = [source_id(spark, leaf) for leaf in leaves]
     if len(set(origins)) == len(origins):
         return plan
     names = _names(spark, sources)
@@ -51,41 +65,23 @@ def _count_rows_in(spark: SparkSession, plan: Any, sources: Mapping[str, DataFra
 def _over_leaves(spark: SparkSession, plan: Any, counters: Mapping[int, Any]) -> Any:
     if not plan.isStreaming():
         return plan
-    children = plans.elements(plan.children())
+    children = to_list(plan.children())
     if not children:
         # One counter for all branches: metrics of one name must be copies of one node, and are reported once.
-        return plans.with_children(spark, counters[_origin(spark, plan)], [plan])
-    return plans.with_children(spark, plan, [_over_leaves(spark, child, counters) for child in children])
+        return replace_children(spark, counters[source_id(spark, plan)], [plan])
+    return replace_children(spark, plan, [_over_leaves(spark, child, counters) for child in children])
 
 
 def _counter(spark: SparkSession, name: str, leaf: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
-    observed = plans.dataframe(spark, leaf).observe(f"{ROWS_IN}{name}", F.count(F.lit(1)).alias("rows"))
-    return plans.analyzed(observed)
+    observed = to_dataframe(spark, leaf).observe(f"{ROWS_IN}{name}", F.count(F.lit(1)).alias("rows"))
+    return analyze(observed)
 
 
 def _names(spark: SparkSession, sources: Mapping[str, DataFrame]) -> dict[int, str]:
-    return {
-        _origin(spark, leaf): name
-        for name, rows in sources.items()
-        for leaf in plans.streaming_leaves(plans.analyzed(rows))
-    }
+    return {source_id(spark, leaf): name for name, rows in sources.items() for leaf in streaming_leaves(analyze(rows))}
 
-
-def _origin(spark: SparkSession, leaf: Any) -> int:
-    """The object behind a relation, which stays the same when Spark copies the relation for a second branch."""
-    kind = plans.kind(leaf)
-    behind = leaf
-    if kind == "StreamingRelationV2":
-        behind = leaf.table()
-    elif kind == "StreamingRelation":
-        behind = leaf.dataSource()
-    jvm: Any = spark._jvm
-    return int(jvm.java.lang.System.identityHashCode(behind))
-
-
-Tell = Callable[..., None]
 
 _DELAY = "spark.watermarkDelayMs"
 _TIME_WINDOW = "spark.timeWindow"
@@ -106,11 +102,11 @@ class _Grid:
 class LateRows:
     """Puts the counting below the aggregations that read rows as they come in."""
 
-    def __init__(self, spark: SparkSession, query: str, plan: Any, tell: Tell) -> None:
+    def __init__(self, spark: SparkSession, query: str, plan: Any, emit: Emit) -> None:
         self._spark: Any = spark
-        self._query, self._plan, self._tell = query, plan, tell
+        self._query, self._plan, self._emit = query, plan, emit
         self._number = 0
-        self._groups = _groups([_watermarks(each) for each in nodes(plan) if _drops_late_rows(each)])
+        self._groups = _groups([_watermarks(each) for each in walk(plan) if _drops_late_rows(each)])
         self._alone = len(_watermarks(plan)) == 1
 
     def add(self) -> Any:
@@ -121,102 +117,52 @@ class LateRows:
         if not plan.isStreaming():
             return plan
         if _drops_late_rows(plan):
-            return plans.with_children(self._spark, plan, [self._counting(plan)])
-        return plans.with_children(self._spark, plan, [self._add(child) for child in elements(plan.children())])
+            return replace_children(self._spark, plan, [self._counting(plan)])
+        return replace_children(self._spark, plan, [self._add(child) for child in to_list(plan.children())])
 
     def _counting(self, aggregate: Any) -> Any:
         from pyspark.sql import functions as F  # noqa: N812
 
         child, time = aggregate.child(), _event_time(aggregate)
-        end, watermark = self._end(time), self._watermark() * 1000
+        end, watermark = end_of_group(self._spark, time), self._watermark() * 1000
         late, facts = end <= watermark, []
         grid = _grid(child, time)
         if grid is not None:
             facts = _open_windows(end, watermark, grid.slide)
             if grid.copies:
                 # Late when the first of its windows is closed, and counted as a row of that window only.
-                late = late & (plans.column(self._spark, grid.time) >= end - grid.slide)
+                late = late & (to_column(self._spark, grid.time) >= end - grid.slide)
         self._number += 1
         # Group 0: every operator of the query reads the same watermark.
         group = 0 if self._alone else 1 + self._groups[min(_watermarks(aggregate))]
         facts = [F.count_if(late).alias("late"), F.max(F.lit(group)).alias("group"), *facts]
-        return plans.analyzed(plans.dataframe(self._spark, child).observe(f"{LATE}{self._number}", *facts))
-
-    def _end(self, time: Any) -> Column:
-        """The moment at which a row's group is closed, in microseconds."""
-        is_window = time.dataType().typeName() == "struct"
-        expressions = self._spark._jvm.org.apache.spark.sql.catalyst.expressions
-        none = getattr(getattr(self._spark._jvm.scala, "None$"), "MODULE$")
-        end = expressions.GetStructField(time, 1, none) if is_window else time
-        long = self._spark._jvm.org.apache.spark.sql.types.DataTypes.LongType
-        return plans.column(self._spark, expressions.PreciseTimestampConversion(end, end.dataType(), long))
+        return analyze(to_dataframe(self._spark, child).observe(f"{LATE}{self._number}", *facts))
 
     def _watermark(self) -> Column:
-        """The watermark that decides what is late in the batch that runs, in milliseconds."""
-        from pyspark.java_gateway import ensure_callback_server_started
-
-        gateway: Any = self._spark.sparkContext._gateway
-        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        jvm = self._spark._jvm
-        held = jvm.java.util.concurrent.atomic.AtomicLongArray(1)
-        set_watermark = _SetWatermark(self._spark, self._query, held, self._tell)
-        integer = jvm.org.apache.spark.sql.types.DataTypes.IntegerType
-        first = jvm.org.apache.spark.sql.catalyst.expressions.Literal(0, integer)
-        read = self._invoke(held, "java.util.concurrent.atomic.AtomicLongArray", "get", [first], folded=False)
-        return read + self._invoke(set_watermark, "java.util.function.LongSupplier", "getAsLong", [], folded=True)
-
-    def _invoke(self, target: Any, interface: str, method: str, arguments: list[Any], *, folded: bool) -> Column:
-        jvm = self._spark._jvm
-        catalyst, types = jvm.org.apache.spark.sql.catalyst.expressions, jvm.org.apache.spark.sql.types
-        literal = catalyst.Literal(target, types.ObjectType(jvm.java.lang.Class.forName(interface)))
-        given, none = jvm.PythonUtils.toSeq(arguments), jvm.PythonUtils.toSeq([])
-        long = types.DataTypes.LongType
-        return plans.column(
-            self._spark, catalyst.objects.Invoke(literal, method, long, given, none, True, False, folded)
-        )
+        """The watermark that decides what is late in the running batch, in milliseconds."""
+        held = SharedLong.create(self._spark)
+        update = _WatermarkUpdate(self._spark, self._query, held, self._emit)
+        return held.read() + call_while_planning(self._spark, update, "watermark")
 
 
-class _SetWatermark:
-    """A `LongSupplier` for the JVM, called while a batch is planned; always gives 0."""
+@dataclass
+class _WatermarkUpdate:
+    """Called while a batch is planned: puts the watermark where the plan reads it."""
 
-    def __init__(self, spark: SparkSession, query: str, held: Any, tell: Tell) -> None:
-        self._spark, self._query, self._held, self._tell = spark, query, held, tell
-        self._failed = False
+    spark: SparkSession
+    query: str
+    held: SharedLong
+    emit: Emit
+    _has_failed: bool = False
 
-    def getAsLong(self) -> int:  # noqa: N802
-        """Put the watermark of the batch before, by which Spark decides what is late, where the plan reads it."""
+    def __call__(self) -> None:
         try:
-            self._held.set(0, self._milliseconds())
-        except Exception as error:  # raised here, it would fail the batch; the watermark of the batch before stays
-            if not self._failed:
-                self._failed = True
-                self._tell("not_counted", sink=self._query, reason=summary(error))
-        return 0
-
-    def _milliseconds(self) -> int:
-        running: Any = next((query for query in self._spark.streams.active if query.name == self._query), None)
-        if running is None:
-            return 0
-        execution = running._jsq.streamingQuery()
-        before = execution.offsetLog().get(execution.getLatestExecutionContext().batchId() - 1)
-        return int(before.get().metadataOpt().get().batchWatermarkMs()) if before.isDefined() else 0
-
-    def hashCode(self) -> int:  # noqa: N802
-        """Plans are compared and put into maps."""
-        return id(self) % 2**31
-
-    def equals(self, other: object) -> bool:
-        """Each query has its own."""
-        return self is other
-
-    def toString(self) -> str:  # noqa: N802
-        """As it is shown in a plan."""
-        return "watermark"
-
-    class Java:
-        """What the JVM takes it for."""
-
-        implements = ("java.util.function.LongSupplier",)
+            running = next((query for query in self.spark.streams.active if query.name == self.query), None)
+            self.held.set(batch_watermark(running) if running is not None else 0)
+        except Exception as error:  # raised here, it would fail the batch; the watermark of the last batch stays
+            if not self._has_failed:
+                self._has_failed = True
+                self.emit("not_counted", sink=self.query, reason=summary(error))
 
 
 def _grid(child: Any, window: Any) -> _Grid | None:
@@ -226,12 +172,12 @@ def _grid(child: Any, window: Any) -> _Grid | None:
     made, copies = _definition(child, window)
     if made is None:
         return None
-    inside = list(nodes(made))
-    slide = next((each.right().value() for each in inside if kind(each) == "Remainder"), None)
+    inside = list(walk(made))
+    slide = next((each.right().value() for each in inside if class_name(each) == "Remainder"), None)
     if slide is None:
         return None
     # The innermost conversion is that of the time column itself.
-    time = [each for each in inside if kind(each) == "PreciseTimestampConversion"][-1]
+    time = [each for each in inside if class_name(each) == "PreciseTimestampConversion"][-1]
     if copies and not time.references().subsetOf(child.outputSet()):
         raise ValueError("its sliding windows are made in another step, which leaves the time column out")
     return _Grid(time, int(slide), copies)
@@ -240,15 +186,15 @@ def _grid(child: Any, window: Any) -> _Grid | None:
 def _definition(child: Any, attribute: Any) -> tuple[Any, bool]:
     """The expression that a window column stands for, and whether it copies each row; None if it is not below."""
     wanted = attribute.exprId()
-    for plan in nodes(child):
-        if kind(plan) == "Project":
-            made = next((each for each in elements(plan.projectList()) if each.exprId().equals(wanted)), None)
-            if made is None or kind(made) != "Alias":
+    for plan in walk(child):
+        if class_name(plan) == "Project":
+            made = next((each for each in to_list(plan.projectList()) if each.exprId().equals(wanted)), None)
+            if made is None or class_name(made) != "Alias":
                 continue
-            if kind(made.child()) != "AttributeReference":
+            if class_name(made.child()) != "AttributeReference":
                 return made.child(), False
             wanted = made.child().exprId()
-        elif kind(plan) == "Expand" and plan.output().head().exprId().equals(wanted):
+        elif class_name(plan) == "Expand" and plan.output().head().exprId().equals(wanted):
             return plan.projections().head().head(), True
     return None, False
 
@@ -269,14 +215,14 @@ def _open_windows(end: Column, watermark: Column, slide: int) -> list[Column]:
 
 def _drops_late_rows(plan: Any) -> bool:
     """Whether a plan aggregates rows over event time as they come in; what another one gives has no late rows."""
-    if kind(plan) != "Aggregate" or not plan.isStreaming() or _event_time(plan) is None:
+    if class_name(plan) != "Aggregate" or not plan.isStreaming() or _event_time(plan) is None:
         return False
-    return not any(_is_stateful(each) for child in elements(plan.children()) for each in nodes(child))
+    return not any(_is_stateful(each) for child in to_list(plan.children()) for each in walk(child))
 
 
 def _event_time(aggregate: Any) -> Any:
-    groupings = elements(aggregate.groupingExpressions())
-    return next((each for each in groupings if kind(each) == "AttributeReference" and _has_delay(each)), None)
+    groupings = to_list(aggregate.groupingExpressions())
+    return next((each for each in groupings if class_name(each) == "AttributeReference" and _has_delay(each)), None)
 
 
 def _has_delay(attribute: Any) -> bool:
@@ -284,14 +230,14 @@ def _has_delay(attribute: Any) -> bool:
 
 
 def _is_stateful(plan: Any) -> bool:
-    if kind(plan) == "Join":
-        return all(child.isStreaming() for child in elements(plan.children()))
-    return bool(plan.isStreaming()) and kind(plan).startswith(_STATEFUL)
+    if class_name(plan) == "Join":
+        return all(child.isStreaming() for child in to_list(plan.children()))
+    return bool(plan.isStreaming()) and class_name(plan).startswith(_STATEFUL)
 
 
 def _watermarks(plan: Any) -> frozenset[str]:
     """The watermarks that a plan's rows have passed; copies of one for several branches are the same."""
-    return frozenset(str(each.nodeId()) for each in nodes(plan) if kind(each) == "EventTimeWatermark")
+    return frozenset(str(each.nodeId()) for each in walk(plan) if class_name(each) == "EventTimeWatermark")
 
 
 def _groups(read: list[frozenset[str]]) -> dict[str, int]:

@@ -1,64 +1,74 @@
-"""One batch to every target of a sink: computed once, written side by side, nothing written twice.
+"""One batch to every target of a sink: computed once, written in parallel, nothing written twice.
 
-batch -> kept -> target -> ledger        a replayed batch skips the targets that the ledger has
-              -> target -> ledger        and repeats the others by a write that is idempotent by itself
+batch -> cached -> target -> ledger        a replayed batch skips the targets that the ledger has
+                -> target -> ledger        and repeats the others by a write that is idempotent by itself
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.connector import Batch, Writer
 from penstock.errors import PenstockError
+from penstock.events import Emit
 from penstock.model import Pipeline, Sink, Target
-from penstock.options import Batch
 from penstock.spark.errors import summary
 from penstock.storage.ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ROWS = "_rows_of_the_sink"
-
-Tell = Callable[..., None]
-"""Takes a fact for the event log: `tell("missed", sink="a", target="b", rows=3)`."""
+_VIEW = "_penstock_batch"
 
 Guard = Callable[[], None]
 """Raises when this process may no longer write."""
 
 
 def unguarded() -> None:
-    """For tests and notebooks: nobody else writes."""
+    """For tests and notebooks, where no other process writes."""
 
 
 @dataclass
-class TargetWriter:
-    """What `foreachBatch` calls."""
+class TargetWriters:
+    """The writers of one sink's targets; called by `foreachBatch`."""
 
     pipeline: Pipeline
     sink: Sink
     ledger: Ledger
-    tell: Tell
+    emit: Emit
     guard: Guard = unguarded
+    writers: dict[str, Writer] = field(default_factory=dict)
+
+    def open(self, rows: DataFrame) -> None:
+        """Open every target for rows of these columns, before the first batch."""
+        for target in self.sink.targets:
+            schema = rows_for(target, rows).schema
+            self.writers[target.name] = target.connector.open(rows.sparkSession, schema, self.sink.mode)
+
+    def close(self) -> None:
+        """Close every writer; the query has ended."""
+        for writer in self.writers.values():
+            writer.close()
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Write one batch to every target that does not have it."""
         query = rows.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        waiting = [target for target in self.sink.targets if not self.ledger.has(target.name, query, number)]
-        if waiting:
+        pending = [target for target in self.sink.targets if not self.ledger.has(target.name, query, number)]
+        if pending:
             self.ledger.begin(number)
-        if len(waiting) == 1:
-            self._write(waiting[0], rows, self._batch(waiting[0], query, number))
-        elif waiting:
+        if len(pending) == 1:
+            self._write(pending[0], rows, self._batch(pending[0], query, number))
+        elif pending:
             rows.persist()
             try:
-                self._side_by_side(waiting, rows, query, number)
+                self._write_in_parallel(pending, rows, query, number)
             finally:
                 rows.unpersist()
 
-    def _side_by_side(self, targets: Sequence[Target], rows: DataFrame, query: str, number: int) -> None:
+    def _write_in_parallel(self, targets: Sequence[Target], rows: DataFrame, query: str, number: int) -> None:
         from pyspark.util import inheritable_thread_target
 
         session: Any = rows.sparkSession
@@ -73,13 +83,13 @@ class TargetWriter:
         self.guard()
         rows = rows_for(target, rows)
         try:
-            target.connector.write_batch(rows, batch)
+            self.writers[target.name].write(rows, batch)
         except Exception as error:
             if not target.optional:
                 if isinstance(error, PenstockError):
                     raise error.placed(f"target {target.name!r}") from error
                 raise
-            self.tell(
+            self.emit(
                 "missed",
                 sink=self.sink.name,
                 target=target.name,
@@ -95,10 +105,10 @@ class TargetWriter:
 
 
 def rows_for(target: Target, rows: DataFrame) -> DataFrame:
-    """What a target gets of the rows."""
-    text = target.sql(_ROWS)
+    """The rows and columns that a target gets."""
+    text = target.sql(_VIEW)
     if not text:
         return rows
-    # A view, and not sql(rows=rows): Spark would not see that these rows are the kept ones.
-    rows.createOrReplaceTempView(_ROWS)
+    # A view, not sql(rows=rows): with a parameter Spark would not see that these rows are the cached ones.
+    rows.createOrReplaceTempView(_VIEW)
     return rows.sparkSession.sql(text)

@@ -1,4 +1,4 @@
-"""Producers: made-up records that can be believed, files and HTTP streams, into topics, folders and sockets."""
+"""Producers: synthetic records, files and HTTP streams, sent to topics, folders and sockets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.feeds.record import Record
 
 
 class Feed(Protocol):
-    """Makes records without end: the same seed and shape give the same records."""
+    """Generates an endless stream; the same seed and shape give the same records."""
 
     def __call__(self, seed: int, shape: Shape = ..., /) -> Iterator[Record]: ...
 
@@ -42,7 +42,7 @@ FEEDS: dict[str, Feed] = {
     "weblogs": weblogs,
 }
 
-#: Kinds that make more than one stream, each for a target of its own.
+#: Kinds that generate more than one stream, each for a separate target.
 STREAMS: dict[str, tuple[str, ...]] = {"ads": ("impressions", "clicks")}
 
 #: Kinds whose values are text, not JSON.

@@ -1,4 +1,4 @@
-"""What goes wrong on the way: records that come late, in another order, twice or damaged.
+"""Injected disorder: records that arrive late, out of order, twice or corrupted.
 
 in order     a b c d e f g h
 late         a b d e f g c h      c was held back until later records had been sent
@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from penstock.feeds.generators import Chance
+from penstock.feeds.generators import SeededRandom
 from penstock.feeds.record import Record
 
-_LATER = 100
+_MAX_RECORDS_LATER = 100
 
 
 @dataclass(frozen=True)
 class Disorder:
-    """How much of each; shares are between 0 and 1."""
+    """How much of each kind of disorder; shares are between 0 and 1."""
 
     late: float = 0.0
     late_by_seconds: float = 3600.0
@@ -34,7 +34,7 @@ class Disorder:
 
 @dataclass
 class Damage:
-    """How often it was done: what a test of a pipeline can hold against its counters."""
+    """How many records were affected, to compare with a pipeline's counters."""
 
     late: int = 0
     duplicate: int = 0
@@ -46,25 +46,25 @@ class Damage:
 
 
 @dataclass
-class Disturbed:
-    """Records with disorder in them; the same seed makes the same disorder."""
+class DisorderInjector:
+    """Applies disorder to a stream; the same seed gives the same disorder."""
 
     disorder: Disorder
     seed: int
     damage: Damage = field(default_factory=Damage)
 
-    def of(self, records: Iterator[Record]) -> Iterator[Record]:
-        """The records as they arrive in a world like that."""
+    def apply(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records with the disorder applied."""
         if self.disorder.late:
-            records = self._late(records)
+            records = self._delay(records)
         if self.disorder.shuffle > 1:
-            records = self._shuffled(records)
+            records = self._shuffle(records)
         if self.disorder.duplicate:
-            records = self._duplicated(records)
-        return self._corrupted(records) if self.disorder.corrupt else records
+            records = self._duplicate(records)
+        return self._corrupt(records) if self.disorder.corrupt else records
 
-    def _late(self, records: Iterator[Record]) -> Iterator[Record]:
-        chance, held, number = Chance(self.seed, "late"), list[tuple[float, int, Record]](), 0
+    def _delay(self, records: Iterator[Record]) -> Iterator[Record]:
+        chance, held, number = SeededRandom(self.seed, "late"), list[tuple[float, int, Record]](), 0
         for record in records:
             moment = record.time or 0.0
             while held and held[0][0] <= moment:
@@ -78,35 +78,35 @@ class Disturbed:
         while held:
             yield heappop(held)[2]
 
-    def _shuffled(self, records: Iterator[Record]) -> Iterator[Record]:
-        chance = Chance(self.seed, "shuffle")
+    def _shuffle(self, records: Iterator[Record]) -> Iterator[Record]:
+        chance = SeededRandom(self.seed, "shuffle")
         while group := list(islice(records, self.disorder.shuffle)):
             chance.shuffle(group)
             yield from group
 
-    def _duplicated(self, records: Iterator[Record]) -> Iterator[Record]:
-        chance, again = Chance(self.seed, "duplicate"), deque[tuple[int, Record]]()
+    def _duplicate(self, records: Iterator[Record]) -> Iterator[Record]:
+        chance, again = SeededRandom(self.seed, "duplicate"), deque[tuple[int, Record]]()
         for number, record in enumerate(records):
             yield record
             while again and again[0][0] <= number:
                 yield again.popleft()[1]
             if chance.random() < self.disorder.duplicate:
                 self.damage.duplicate += 1
-                again.append((number + int(chance.random() * _LATER), record))
+                again.append((number + int(chance.random() * _MAX_RECORDS_LATER), record))
         yield from (record for _, record in again)
 
-    def _corrupted(self, records: Iterator[Record]) -> Iterator[Record]:
-        chance = Chance(self.seed, "corrupt")
+    def _corrupt(self, records: Iterator[Record]) -> Iterator[Record]:
+        chance = SeededRandom(self.seed, "corrupt")
         for record in records:
             if record.value and chance.random() < self.disorder.corrupt:
                 self.damage.corrupt += 1
-                yield record._replace(value=_broken(record.value, chance))
+                yield record._replace(value=_corrupt_value(record.value, chance))
             else:
                 yield record
 
 
-def _broken(value: bytes, chance: Chance) -> bytes:
-    # Cut anywhere before its last brace, an object is no JSON any more; a flipped byte inside a text still would be.
+def _corrupt_value(value: bytes, chance: SeededRandom) -> bytes:
+    # An object cut off before its last brace is never valid JSON; one with a flipped byte in a string may be.
     if chance.random() < 0.5:
         return value[: 1 + int(chance.random() * (len(value.rstrip()) - 1))]
     return b"<noise %08x>" % chance.getrandbits(32)

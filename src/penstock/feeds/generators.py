@@ -1,4 +1,4 @@
-"""What the made-up kinds share: keys that may be skewed, and a clock of their own."""
+"""Generators of synthetic records: one function per kind, with skewed keys and their own event time."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import time
 from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from heapq import heappop, heappush
 from itertools import accumulate
 from random import Random
 
 from penstock.feeds.record import Record
+from penstock.options import parse_time
 
 _TWO_DIGITS = tuple(f"{number:02}" for number in range(60))
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a made-up feed can be told beside its seed; None leaves it to the kind."""
+    """Parameters of a generator besides its seed; None means the default of the kind."""
 
     keys: int | None = None
     """How many brokers, sensors, users ... there are."""
@@ -27,20 +27,20 @@ class Shape:
     """Zipf's exponent: 0 gives all keys the same share, 1 gives the first of them by far the most."""
     start: float | None = None
     step_seconds: float | None = None
-    """How much of the records' own time passes from one to the next, on average."""
+    """Mean event time between two records."""
 
 
-class Chance(Random):
-    """Random numbers of a seed and a purpose: one purpose more does not change what the others draw."""
+class SeededRandom(Random):
+    """Random numbers for a seed and a purpose, so that another purpose does not change what the others draw."""
 
     def __init__(self, seed: int, purpose: str) -> None:
-        # A text is hashed with SHA-512 by `seed`, so the numbers are the same on every machine.
+        # Random hashes a string seed with SHA-512, so the numbers are the same on every machine.
         super().__init__(f"{purpose} {seed}")
 
 
-def moments(chance: Random, start: str, step_seconds: float, shape: Shape) -> Iterator[float]:
-    """Times without end, in order, as seconds since 1970; steps vary between nothing and twice the mean."""
-    moment = utc_seconds(start) if shape.start is None else shape.start
+def event_times(chance: Random, start: str, step_seconds: float, shape: Shape) -> Iterator[float]:
+    """Endless ascending times, in seconds since 1970; steps vary between zero and twice the mean."""
+    moment = parse_time(start).timestamp() if shape.start is None else shape.start
     twice = 2 * (step_seconds if shape.step_seconds is None else shape.step_seconds)
     random = chance.random
     while True:
@@ -48,8 +48,8 @@ def moments(chance: Random, start: str, step_seconds: float, shape: Shape) -> It
         yield moment
 
 
-def chooser(chance: Random, count: int, skew: float) -> Callable[[], int]:
-    """Draws a number below `count`; small ones more often the larger the skew is."""
+def make_chooser(chance: Random, count: int, skew: float) -> Callable[[], int]:
+    """A function that draws a number below `count`; the larger the skew, the more often a small one."""
     random = chance.random
     if not skew:
         return lambda: int(random() * count)
@@ -58,8 +58,8 @@ def chooser(chance: Random, count: int, skew: float) -> Callable[[], int]:
     return lambda: bisect(shares, random() * total, 0, count - 1)
 
 
-def stamper() -> Callable[[float], str]:
-    """Writes seconds since 1970 as '2019-02-05 10:00:00', in UTC; quick because the minute is kept."""
+def make_time_formatter() -> Callable[[float], str]:
+    """A function that formats seconds since 1970 as '2019-02-05 10:00:00' in UTC; fast because it caches the minute."""
     last, text = -1, ""
 
     def stamp(moment: float) -> str:
@@ -72,22 +72,16 @@ def stamper() -> Callable[[float], str]:
     return stamp
 
 
-def utc_seconds(text: str) -> float:
-    """The second since 1970 of a time like '2019-02-05 10:00:00'; UTC unless it says otherwise."""
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
-
-
 BROKERS = ("ABX", "BNP", "CDL", "DKR", "EVN", "FXT", "GLM", "HSN")
 
 
 def trades(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Trades without end, in event order: ten a minute of the exchange's time, from 10:00 on. Keys are brokers."""
-    chance, stamp = Chance(seed, "trades"), stamper()
+    """Trades in event order: ten per minute of event time, from 10:00 on. Keys are brokers."""
+    chance, stamp = SeededRandom(seed, "trades"), make_time_formatter()
     random, count = chance.random, shape.keys or len(BROKERS)
     brokers = [BROKERS[number] if number < len(BROKERS) else f"B{number + 1:05}" for number in range(count)]
-    keys, broker = [name.encode() for name in brokers], chooser(chance, count, shape.skew)
-    for moment in moments(chance, "2019-02-05 10:00:00", 6, shape):
+    keys, broker = [name.encode() for name in brokers], make_chooser(chance, count, shape.skew)
+    for moment in event_times(chance, "2019-02-05 10:00:00", 6, shape):
         at = broker()
         side = "BUY" if random() < 0.55 else "SELL"
         text = (
@@ -101,31 +95,31 @@ SENSORS = 10
 
 
 def sensors(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Readings without end: each sensor wanders slowly around a temperature of its own; keys are sensors."""
-    chance, stamp = Chance(seed, "sensors"), stamper()
+    """Readings: each sensor drifts slowly around its usual temperature. Keys are sensors."""
+    chance, stamp = SeededRandom(seed, "sensors"), make_time_formatter()
     random, count = chance.random, shape.keys or SENSORS
     names = [f"S{number + 1}" for number in range(count)]
-    keys, sensor = [name.encode() for name in names], chooser(chance, count, shape.skew)
+    keys, sensor = [name.encode() for name in names], make_chooser(chance, count, shape.skew)
     usual = [15 + 20 * random() for _ in names]
     readings = list(usual)
-    for moment in moments(chance, "2019-02-05 10:00:00", 5, shape):
+    for moment in event_times(chance, "2019-02-05 10:00:00", 5, shape):
         at = sensor()
         readings[at] += 0.1 * (usual[at] - readings[at]) + random() - 0.5
         text = f'{{"CreatedTime": "{stamp(moment)}", "SensorID": "{names[at]}", "Reading": {readings[at]:.2f}}}'
         yield Record(keys[at], text.encode(), moment)
 
 
-#: The four that examples/logins puts into its table, and two that nobody knows.
-KNOWN = ("100001", "100009", "100087", "100109", "200001", "200002")
+#: The four users in the table of examples/logins, and two unknown ones.
+LOGIN_USERS = ("100001", "100009", "100087", "100109", "200001", "200002")
 
 
 def logins(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Logins without end, some of users that are in no table; keys are users."""
-    chance, stamp = Chance(seed, "logins"), stamper()
-    count = shape.keys or len(KNOWN)
-    users = [KNOWN[number] if number < len(KNOWN) else f"{300_000 + number}" for number in range(count)]
-    keys, user = [name.encode() for name in users], chooser(chance, count, shape.skew)
-    for moment in moments(chance, "2020-09-09 10:18:00", 4, shape):
+    """Logins, some of users that are not in the table. Keys are users."""
+    chance, stamp = SeededRandom(seed, "logins"), make_time_formatter()
+    count = shape.keys or len(LOGIN_USERS)
+    users = [LOGIN_USERS[number] if number < len(LOGIN_USERS) else f"{300_000 + number}" for number in range(count)]
+    keys, user = [name.encode() for name in users], make_chooser(chance, count, shape.skew)
+    for moment in event_times(chance, "2020-09-09 10:18:00", 4, shape):
         at = user()
         text = f'{{"login_id": "{users[at]}", "created_time": "{stamp(moment)}"}}'
         yield Record(keys[at], text.encode(), moment)
@@ -135,12 +129,12 @@ SITES = ("facebook.com", "youtube.com", "linkedin.com", "wikipedia.org", "exampl
 
 
 def clickstream(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Views, clicks and purchases without end, many, some and few; keys are sites."""
-    chance, stamp = Chance(seed, "clickstream"), stamper()
+    """Many views, some clicks and few purchases. Keys are sites."""
+    chance, stamp = SeededRandom(seed, "clickstream"), make_time_formatter()
     random, count = chance.random, shape.keys or len(SITES)
     sites = [SITES[number] if number < len(SITES) else f"site{number + 1}.example" for number in range(count)]
-    keys, site = [name.encode() for name in sites], chooser(chance, count, shape.skew)
-    for moment in moments(chance, "2021-03-01 09:00:00", 1, shape):
+    keys, site = [name.encode() for name in sites], make_chooser(chance, count, shape.skew)
+    for moment in event_times(chance, "2021-03-01 09:00:00", 1, shape):
         at, luck = site(), random()
         action = "viewed" if luck < 0.7 else "clicked" if luck < 0.96 else "bought"
         text = f'{{"site": "{sites[at]}", "action": "{action}", "time": "{stamp(moment)}"}}'
@@ -149,39 +143,39 @@ def clickstream(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa:
 
 CAMPAIGNERS = ("ABC Ltd", "XYZ Ltd", "Harbour Tea", "Nord Bikes", "Lumen & Co")
 IMPRESSIONS, CLICKS = 0, 1
-_CLICKED = 0.2
-_USUAL_SECONDS = 240.0
+_CLICK_SHARE = 0.2
+_MEAN_CLICK_SECONDS = 240.0
 
 
 def ads(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Both streams: one impression in five is clicked, most within minutes, some after a quarter of an hour.
+    """Impressions and clicks: one shown in five is clicked, most within minutes, some after a quarter of an hour.
 
-    Keys are the campaigners; a record of Kafka has the impression's id as its key.
+    `shape.keys` counts the campaigners; the key of a Kafka record is the shown's id.
     """
-    chance, stamp = Chance(seed, "ads"), stamper()
+    chance, stamp = SeededRandom(seed, "ads"), make_time_formatter()
     random, count = chance.random, shape.keys or len(CAMPAIGNERS)
     names = [CAMPAIGNERS[n] if n < len(CAMPAIGNERS) else f"Campaigner {n + 1}" for n in range(count)]
-    campaigner = chooser(chance, count, shape.skew)
-    coming: list[tuple[float, str]] = []
-    for number, moment in enumerate(moments(chance, "2020-09-09 10:00:00", 3, shape), 1):
-        while coming and coming[0][0] <= moment:
-            clicked, shown = heappop(coming)
+    campaigner = make_chooser(chance, count, shape.skew)
+    pending_clicks: list[tuple[float, str]] = []
+    for number, moment in enumerate(event_times(chance, "2020-09-09 10:00:00", 3, shape), 1):
+        while pending_clicks and pending_clicks[0][0] <= moment:
+            clicked, shown = heappop(pending_clicks)
             text = f'{{"ImpressionID": "{shown}", "CreatedTime": "{stamp(clicked)}"}}'
             yield Record(shown.encode(), text.encode(), clicked, CLICKS)
         shown = f"{100_000_000 + number}"
         text = f'{{"ImpressionID": "{shown}", "CreatedTime": "{stamp(moment)}", "Campaigner": "{names[campaigner()]}"}}'
         yield Record(shown.encode(), text.encode(), moment, IMPRESSIONS)
-        if random() < _CLICKED:
-            heappush(coming, (moment + chance.expovariate(1 / _USUAL_SECONDS), shown))
+        if random() < _CLICK_SHARE:
+            heappush(pending_clicks, (moment + chance.expovariate(1 / _MEAN_CLICK_SECONDS), shown))
 
 
 def impressions(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """The impressions alone."""
+    """Only the impressions of `ads`."""
     return (record for record in ads(seed, shape) if record.stream == IMPRESSIONS)
 
 
 def clicks(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """The clicks alone, on the impressions of the same seed and shape."""
+    """Only the clicks of `ads`, on the impressions of the same seed and shape."""
     return (record._replace(stream=0) for record in ads(seed, shape) if record.stream == CLICKS)
 
 
@@ -196,22 +190,23 @@ ITEMS = (
     ("503", "Side table", 1575.0),
 )
 PLACES = (("Leeds", "North"), ("Porto", "North"), ("Lyon", "East"), ("Gdansk", "West"), ("Bari", "South"))
-_SOME = 2048
+_BASKETS = 2048
 
 
 def invoices(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Invoices without end, numbered; keys are stores, and customers and baskets come back."""
-    chance = Chance(seed, "invoices")
+    """Numbered invoices, with recurring customers and baskets. Keys are stores."""
+    chance = SeededRandom(seed, "invoices")
     random, count = chance.random, shape.keys or STORES
     stores = [f"STR{1000 + number * 37 % 9000 if number < 9000 else number + 10_000}" for number in range(count)]
-    keys, store = [name.encode() for name in stores], chooser(chance, count, shape.skew)
-    # A few thousand baskets, written once: an invoice is large, and writing each anew would be most of the work.
-    baskets = [_basket(chance) for _ in range(_SOME)]
-    for number, moment in enumerate(moments(chance, "2020-07-25 14:55:00", 1, shape), 1):
+    keys, store = [name.encode() for name in stores], make_chooser(chance, count, shape.skew)
+    # Baskets are encoded once and reused: encoding one per invoice would take most of the time.
+    baskets = [_basket(chance) for _ in range(_BASKETS)]
+    for number, moment in enumerate(event_times(chance, "2020-07-25 14:55:00", 1, shape), 1):
         at = store()
         text = (
             f'{{"InvoiceNumber": "{51_400_000 + number}", "CreatedTime": {int(moment * 1000)}, '
-            f'"StoreID": "{stores[at]}", "PosID": "POS{int(random() * 900) + 100}", {baskets[int(random() * _SOME)]}}}'
+            f'"StoreID": "{stores[at]}", "PosID": "POS{int(random() * 900) + 100}", '
+            f"{baskets[int(random() * _BASKETS)]}}}"
         )
         yield Record(keys[at], text.encode(), moment)
 
@@ -257,15 +252,19 @@ _WHEN = ("today", "again", "at last", "on Monday", "before lunch", "in productio
 
 
 def tweets(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Tweets without end, with growing ids; keys are users."""
-    chance, stamp = Chance(seed, "tweets"), stamper()
+    """Tweets with increasing ids. Keys are users."""
+    chance, stamp = SeededRandom(seed, "tweets"), make_time_formatter()
     random, count = chance.random, shape.keys or USERS
     users = [f"user{number + 1}" for number in range(count)]
-    keys, user, tag = [name.encode() for name in users], chooser(chance, count, shape.skew), chooser(chance, 6, 1.0)
-    said = _sentences()
-    for number, moment in enumerate(moments(chance, "2018-05-01 12:00:00", 2, shape), 1):
+    keys, user, tag = (
+        [name.encode() for name in users],
+        make_chooser(chance, count, shape.skew),
+        make_chooser(chance, 6, 1.0),
+    )
+    sentences = _sentences()
+    for number, moment in enumerate(event_times(chance, "2018-05-01 12:00:00", 2, shape), 1):
         at, luck = user(), random()
-        text = said[int(random() * len(said))]
+        text = sentences[int(random() * len(sentences))]
         if luck < 0.8:
             text += f" {_TAGS[tag()]}"
         if luck < 0.3:
@@ -278,12 +277,12 @@ def tweets(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008
 
 
 def lines(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Lines of plain text without end; keys number their speakers."""
-    chance = Chance(seed, "lines")
+    """Lines of plain text. Keys are the numbers of their speakers."""
+    chance = SeededRandom(seed, "lines")
     random, count = chance.random, shape.keys or USERS
-    speaker, said = chooser(chance, count, shape.skew), [text.encode() for text in _sentences()]
-    for moment in moments(chance, "2018-05-01 12:00:00", 2, shape):
-        yield Record(b"%d" % (speaker() + 1), said[int(random() * len(said))], moment)
+    speaker, sentences = make_chooser(chance, count, shape.skew), [text.encode() for text in _sentences()]
+    for moment in event_times(chance, "2018-05-01 12:00:00", 2, shape):
+        yield Record(b"%d" % (speaker() + 1), sentences[int(random() * len(sentences))], moment)
 
 
 def _sentences() -> list[str]:
@@ -295,16 +294,16 @@ PAGES = ("/", "/sale", "/garden", "/kitchen", "/audio", "/bags", "/basket")
 
 
 def weblogs(seed: int, shape: Shape = Shape()) -> Iterator[Record]:  # noqa: B008 - frozen
-    """Visits without end: a visitor keeps the same age, and visits and purchases grow; keys are visitors."""
-    chance, stamp = Chance(seed, "weblogs"), stamper()
+    """Visits: a visitor's age is constant, and the counts of visits and purchases grow. Keys are visitors."""
+    chance, stamp = SeededRandom(seed, "weblogs"), make_time_formatter()
     random, count = chance.random, shape.keys or VISITORS
     users = [f"user{number + 1}" for number in range(count)]
-    keys, user = [name.encode() for name in users], chooser(chance, count, shape.skew)
+    keys, user = [name.encode() for name in users], make_chooser(chance, count, shape.skew)
     ages = [18 + int(random() * 52) for _ in users]
     visits, bought = [int(random() * 30) for _ in users], [int(random() * 8) for _ in users]
-    for moment in moments(chance, "2024-05-01 12:00:00", 2, shape):
+    for moment in event_times(chance, "2024-05-01 12:00:00", 2, shape):
         at = user()
-        # Past a month's worth the counts begin again, as those of a month do.
+        # The counts wrap around, like counts of the current month.
         visits[at] = visits[at] % 40 + 1
         bought[at] = (bought[at] + (random() < 0.1)) % 12
         text = (

@@ -1,5 +1,4 @@
-"""A long-lived HTTP stream of JSON lines, as social-media APIs give it, as records: reconnects, resumes, leaves out
-what comes again.
+"""Reads a long-lived HTTP stream of JSON lines, as social-media APIs serve it: reconnects, resumes, deduplicates.
 
 connected ──line── line ── (blank: heartbeat) ── line ──╳ silence, drop, 429, 503
     ▲                                                   │ wait: 1 s, 2 s, 4 s ... a minute, with jitter, or Retry-After
@@ -23,40 +22,40 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from penstock.errors import CallError, PenstockError, RefusedError, UnreachableError
 from penstock.feeds import rows
-from penstock.feeds.backoff import Backoff, retry_after, utc_now
+from penstock.feeds.backoff import Backoff, parse_retry_after, utc_now
 from penstock.feeds.loop import Clock
 from penstock.feeds.record import NOTHING, Record
 from penstock.options import Secret
 
-REMEMBERED = 100_000
+_MAX_SEEN_IDS = 100_000
 _TICK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class Resume:
-    """How the server is told where to go on, and what is known by then."""
+    """How to ask the server to continue after the last record."""
 
     field: str | None = None
     """The field of a record that identifies it."""
     parameter: str | None = None
-    """The parameter that takes the last record's field: since_id."""
+    """The query parameter for the last record's field: since_id."""
     backfill: str | None = None
-    """The parameter that takes the minutes that were missed: backfill_minutes."""
-    backfill_most: int = 5
+    """The query parameter for the minutes missed: backfill_minutes."""
+    max_backfill_minutes: int = 5
     file: Path | None = None
-    """Where the field of the last record that has arrived is kept for the next start."""
+    """Stores the field of the last record that has arrived, for the next start."""
 
 
 @dataclass
-class Stream:
-    """Records of an address. A line that is no JSON is a record too: the pipeline says what becomes of it.
+class HttpStream:
+    """The records of a URL. An invalid JSON line is a record too: the pipeline decides what to do with it.
 
-    A record whose `resume.field` was among the last 100,000 is left out. That covers what a server sends again after
-    a reconnect; after a restart of the feed, what had been sent since the last note may be sent again.
+    A record whose `resume.field` is among the last 100,000 is skipped, which covers what a server repeats after a
+    reconnect. After a restart of the feed, records since the last saved position may be sent again.
     """
 
     url: str
-    say: Callable[[str], None]
+    print_status: Callable[[str], None]
     token: Secret | None = None
     heartbeat_seconds: float = 30.0
     resume: Resume = field(default_factory=Resume)
@@ -66,33 +65,33 @@ class Stream:
     backoff: Backoff = field(default_factory=Backoff)
     clock: Clock = field(default_factory=Clock)
     last: str | None = None
-    left_out: int = 0
+    skipped: int = 0
     _seen: dict[str, None] = field(default_factory=dict)
-    _heard_at: float | None = None
+    _last_line_at: float | None = None
     _failures: int = 0
 
     def records(self) -> Iterator[Record]:
-        """Records as they come, and NOTHING now and then while none comes."""
-        parts = address(self.url, self.token)
-        self.last = self.last or self._noted()
+        """Records as they arrive, and NOTHING periodically while none does."""
+        parts = parse_url(self.url, self.token)
+        self.last = self.last or self._load_position()
         ends_at = math.inf if self.for_seconds is None else self.clock.now() + self.for_seconds
         while self.clock.now() < ends_at:
             try:
-                # No longer than the feed has: the end must not wait for a heartbeat.
+                # Capped by the remaining time, so that the end does not wait for a heartbeat.
                 silence = min(self.heartbeat_seconds, max(0.001, ends_at - self.clock.now()))
-                with connected(parts, self.token, self._parameters(), silence) as lines:
-                    self.say(f"connected to {parts.hostname}")
+                with open_stream(parts, self.token, self._parameters(), silence) as lines:
+                    self.print_status(f"connected to {parts.hostname}")
                     for line in lines:
-                        self._failures, self._heard_at = 0, self.clock.now()
+                        self._failures, self._last_line_at = 0, self.clock.now()
                         yield self._record(line)
                         if self.clock.now() >= ends_at:
                             return
-            except BrokenError as error:
+            except BrokenStreamError as error:
                 if self.clock.now() < ends_at:
                     yield from self._wait(error, parts.hostname or "", ends_at)
 
-    def note(self) -> None:
-        """Write down the last record; called when it, and all before it, have arrived."""
+    def save_position(self) -> None:
+        """Store the position of the last record; call it when that record and all before it have arrived."""
         if self.resume.file is None or self.last is None:
             return
         hidden = self.resume.file.with_name(f".{self.resume.file.name}.tmp")
@@ -102,7 +101,7 @@ class Stream:
         except OSError as error:
             raise PenstockError(f"{self.resume.file} cannot be written: {(error.strerror or '').lower()}") from error
 
-    def _noted(self) -> str | None:
+    def _load_position(self) -> str | None:
         file = self.resume.file
         try:
             return file.read_text(encoding="utf-8").strip() or None if file and file.exists() else None
@@ -110,25 +109,25 @@ class Stream:
             raise CallError(f"{file} cannot be read: {error}; correct --resume-file") from error
 
     def _parameters(self) -> dict[str, str]:
-        told: dict[str, str] = {}
+        parameters: dict[str, str] = {}
         if self.resume.parameter and self.last is not None:
-            told[self.resume.parameter] = self.last
-        if self.resume.backfill and self._heard_at is not None:
-            minutes = math.ceil((self.clock.now() - self._heard_at) / 60)
-            told[self.resume.backfill] = str(min(max(1, minutes), self.resume.backfill_most))
-        return told
+            parameters[self.resume.parameter] = self.last
+        if self.resume.backfill and self._last_line_at is not None:
+            minutes = math.ceil((self.clock.now() - self._last_line_at) / 60)
+            parameters[self.resume.backfill] = str(min(max(1, minutes), self.resume.max_backfill_minutes))
+        return parameters
 
     def _record(self, line: bytes) -> Record:
         if not line.strip():
             return NOTHING
         if not self.resume.field and not self.key_field:
             return Record(None, line)
-        row = _object(line)
-        if self.resume.field and not self._is_new(rows.field(row, self.resume.field)):
-            self.left_out += 1
+        row = _parse_object(line)
+        if self.resume.field and not self._is_new(rows.get_field(row, self.resume.field)):
+            self.skipped += 1
             return NOTHING
-        key = rows.field(row, self.key_field) if self.key_field else None
-        return Record(None if key is rows.MISSING else rows.key(key), line)
+        key = rows.get_field(row, self.key_field) if self.key_field else None
+        return Record(None if key is rows.MISSING else rows.encode_key(key), line)
 
     def _is_new(self, found: Any) -> bool:
         if found is None or found is rows.MISSING:
@@ -137,26 +136,26 @@ class Stream:
         if name in self._seen:
             return False
         self._seen[name] = None
-        if len(self._seen) > REMEMBERED:
+        if len(self._seen) > _MAX_SEEN_IDS:
             del self._seen[next(iter(self._seen))]
         self.last = name
         return True
 
-    def _wait(self, error: BrokenError, host: str, ends_at: float) -> Iterator[Record]:
+    def _wait(self, error: BrokenStreamError, host: str, ends_at: float) -> Iterator[Record]:
         self._failures += 1
         if self.retries is not None and self._failures > self.retries:
             raise UnreachableError(f"{host}: {error}; gave up after {self._failures} failures in a row") from error
         seconds = self.backoff.wait_seconds(self._failures, random.random())  # noqa: S311 - jitter
-        # Coming back before the server allows it would only make the ban longer.
+        # Reconnecting earlier than the server allows would only prolong the ban.
         seconds = max(seconds, error.after_seconds or 0.0)
-        self.say(f"{host}: {error}; trying again in {seconds:.1f} s")
+        self.print_status(f"{host}: {error}; retrying in {seconds:.1f} s")
         until = min(self.clock.now() + seconds, ends_at)
         while (left := until - self.clock.now()) > 0:
             self.clock.sleep(min(left, _TICK_SECONDS))
             yield NOTHING
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError:
@@ -165,42 +164,42 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 _CONNECT_SECONDS = 10.0
-_MOST_BYTES = 16_000_000
-_SHOWN = 200
-_LATER = (408, 425, 429, 500, 502, 503, 504)
+_MAX_LINE_BYTES = 16_000_000
+_MAX_SHOWN_CHARS = 200
+_RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 
 
-class BrokenError(Exception):
-    """The stream ended or could not be had; trying again can help, not before `after_seconds`."""
+class BrokenStreamError(Exception):
+    """The stream ended or could not be opened; retryable, but not before `after_seconds`."""
 
     def __init__(self, why: str, after_seconds: float | None = None) -> None:
         super().__init__(why)
         self.after_seconds = after_seconds
 
 
-def address(url: str, token: Secret | None) -> SplitResult:
-    """The URL in parts; an error if it is none, or if a token would travel in the open."""
+def parse_url(url: str, token: Secret | None) -> SplitResult:
+    """Split a URL; an error if it is invalid or would send a token unencrypted."""
     try:
         parts = urlsplit(url)
-        port_is_one = parts.port is None or parts.port > 0
+        port_is_valid = parts.port is None or parts.port > 0
     except ValueError:
-        parts, port_is_one = SplitResult("", "", "", "", ""), False
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_one:
-        raise CallError(f"--http {url!r} is no address; write http://HOST/PATH or https://HOST/PATH")
+        parts, port_is_valid = SplitResult("", "", "", "", ""), False
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
+        raise CallError(f"--http {url!r} is not an address; write http://HOST/PATH or https://HOST/PATH")
     if parts.username or parts.password:
         raise CallError("--http has a user or a password in it; give a token with --token instead")
     if token and parts.scheme == "http" and not _is_loopback(parts.hostname):
         raise CallError(f"--token would be readable on its way to {parts.hostname}; use https://")
     if token and any(not " " < char <= "~" for char in token):
-        raise CallError("--token has a blank, a line break or a letter outside ASCII in it; give the token alone")
+        raise CallError("--token has a blank, a line break or a letter outside ASCII in it; give only the token")
     return parts
 
 
 @contextmanager
-def connected(
+def open_stream(
     parts: SplitResult, token: Secret | None, more: Mapping[str, str], silence_seconds: float
 ) -> Iterator[Iterator[bytes]]:
-    """The lines of a new connection, without their line breaks; BrokenError when it ends, whatever the reason."""
+    """The lines of a new connection, without line breaks; BrokenStreamError when it ends, for whatever reason."""
     host, port = parts.hostname or "", parts.port
     connection = (
         http.client.HTTPSConnection(host, port, timeout=_CONNECT_SECONDS, context=ssl.create_default_context())
@@ -215,17 +214,17 @@ def connected(
             headers["Authorization"] = f"Bearer {token}"
         try:
             connection.request("GET", (parts.path or "/") + (f"?{query}" if query else ""), headers=headers)
-            # Taken before the answer: a connection that ends with its answer lets go of its socket.
+            # Taken before the response, because `Connection: close` detaches the socket from the connection.
             socket = connection.sock
             response = connection.getresponse()
-            _judge(response, parts)
+            _check_status(response, parts)
             socket.settimeout(silence_seconds)
         except TimeoutError as error:
-            raise BrokenError(f"no answer within {_CONNECT_SECONDS:.0f} s") from error
+            raise BrokenStreamError(f"no answer within {_CONNECT_SECONDS:.0f} s") from error
         except ssl.SSLCertVerificationError as error:
             raise RefusedError(f"{host}: its certificate is not trusted: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
-            raise BrokenError(_why(error)) from error
+            raise BrokenStreamError(_reason(error)) from error
         yield _lines(response, silence_seconds)
     finally:
         if response is not None:
@@ -236,40 +235,40 @@ def connected(
 def _lines(response: http.client.HTTPResponse, silence_seconds: float) -> Iterator[bytes]:
     while True:
         try:
-            line = response.readline(_MOST_BYTES)
+            line = response.readline(_MAX_LINE_BYTES)
         except TimeoutError as error:
-            raise BrokenError(f"nothing came for {silence_seconds:.0f} s, not even a heartbeat") from error
+            raise BrokenStreamError(f"nothing came for {silence_seconds:.0f} s, not even a heartbeat") from error
         except (OSError, http.client.HTTPException) as error:
-            raise BrokenError(f"the connection broke: {_why(error)}") from error
+            raise BrokenStreamError(f"the connection broke: {_reason(error)}") from error
         if not line.endswith(b"\n"):
-            if len(line) >= _MOST_BYTES:
-                raise RefusedError(f"a line of the stream is longer than {_MOST_BYTES:,} bytes; is it JSON lines?")
-            # What stands after the last line break may be half of a record: it is not sent.
-            raise BrokenError("the stream broke off within a record" if line.strip() else "the stream ended")
+            if len(line) >= _MAX_LINE_BYTES:
+                raise RefusedError(f"a line of the stream is longer than {_MAX_LINE_BYTES:,} bytes; is it JSON lines?")
+            # Bytes after the last line break may be half a record, so they are dropped.
+            raise BrokenStreamError("the stream broke off within a record" if line.strip() else "the stream ended")
         yield line.rstrip(b"\r\n")
 
 
-def _judge(response: http.client.HTTPResponse, parts: SplitResult) -> None:
-    status, said = response.status, f"{response.status} {response.reason}".strip()
+def _check_status(response: http.client.HTTPResponse, parts: SplitResult) -> None:
+    status, answer = response.status, f"{response.status} {response.reason}".strip()
     if status == http.client.OK:
         return
-    if status in _LATER:
-        raise BrokenError(f"the server answers {said}", _asked_to_wait(response))
+    if status in _RETRYABLE:
+        raise BrokenStreamError(f"the server answers {answer}", _retry_wait_seconds(response))
     if 300 <= status < 400:
         where = response.getheader("Location") or "another address"
         raise RefusedError(
-            f"{parts.hostname} answers {said}: the stream is at {where}; give that address if you trust it"
+            f"{parts.hostname} answers {answer}: the stream is at {where}; give that address if you trust it"
         )
-    text = response.read(_SHOWN).decode(errors="replace").strip()
+    text = response.read(_MAX_SHOWN_CHARS).decode(errors="replace").strip()
     fix = "look at --token" if status in (401, 403) else "correct the address or its parameters"
-    raise RefusedError(f"{parts.hostname} answers {said}{f' ({text})' if text else ''}; {fix}")
+    raise RefusedError(f"{parts.hostname} answers {answer}{f' ({text})' if text else ''}; {fix}")
 
 
-def _asked_to_wait(response: http.client.HTTPResponse) -> float | None:
+def _retry_wait_seconds(response: http.client.HTTPResponse) -> float | None:
     now = utc_now()
-    asked = retry_after(response.getheader("Retry-After"), now)
-    if asked is not None:
-        return asked
+    wait_seconds = parse_retry_after(response.getheader("Retry-After"), now)
+    if wait_seconds is not None:
+        return wait_seconds
     reset = response.getheader("x-rate-limit-reset") or ""
     return max(0.0, int(reset) - now) if reset.isdigit() else None
 
@@ -281,6 +280,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(text)[:_SHOWN]
+    return str(text)[:_MAX_SHOWN_CHARS]

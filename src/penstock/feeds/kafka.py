@@ -1,4 +1,4 @@
-"""Records into a Kafka topic."""
+"""Sends records to a Kafka topic."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import CallError, PenstockError, UnreachableError
-from penstock.feeds.loop import Feeding
-from penstock.feeds.pace import Steady, Unhurried
+from penstock.feeds.loop import FeedLoop
+from penstock.feeds.pace import Steady, Unpaced
 from penstock.feeds.record import Record
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-#: Keys go to the partitions that Java's client, and so Spark, would choose. Only failures are reported one by one: a
-#: call of Python for every record that arrived would cost a third of the speed.
+#: The partitioner is that of the Java client, and so of Spark. Only failures are reported individually: a Python
+#: callback per delivered record would cost a third of the throughput.
 _SETTINGS: dict[str, Any] = {
     "acks": "all",
     "linger.ms": 20,
@@ -34,16 +34,16 @@ _ANSWER_SECONDS = 30.0
 
 @dataclass
 class KafkaTarget:
-    """A topic; `settings` are those of a secured connection, as a connector's `client_settings` has them.
+    """A topic; `settings` are those of a secured connection, like a connector's `client_settings`.
 
-    The queue of records under way is bounded: when the broker is slow, `send` waits, and whoever feeds it waits too.
+    The queue of unacknowledged records is bounded: when the broker is slow, `send` blocks and slows the feed down.
     """
 
     servers: str
     topic: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     partitions: int = 0
-    """How many the topic must have at least, for records that name theirs."""
+    """The least that the topic must have, for records with a fixed partition."""
     _failures: list[str] = field(default_factory=list)
     _produced: int = 0
     _producer: Producer | None = None
@@ -54,11 +54,11 @@ class KafkaTarget:
         return self._produced - len(self._failures) - (len(self._producer) if self._producer else 0)
 
     def open(self) -> None:
-        """Make the producer."""
+        """Create the producer and check the number of partitions."""
         from confluent_kafka import Producer
 
-        given = {**_SETTINGS, **self.settings, "bootstrap.servers": self.servers, "on_delivery": self._failed}
-        self._producer = Producer(given)
+        settings = {**_SETTINGS, **self.settings, "bootstrap.servers": self.servers, "on_delivery": self._on_delivery}
+        self._producer = Producer(settings)
         if self.partitions:
             self._require_partitions(self._producer)
 
@@ -66,40 +66,40 @@ class KafkaTarget:
         """Queue records."""
         from confluent_kafka import KafkaException
 
-        producer = self._opened
+        producer = self._open_producer
         produce, topic = producer.produce, self.topic
         for record in records:
             while True:
                 try:
                     if record.headers or record.timestamp is not None or record.partition is not None:
-                        produce(topic, record.value, record.key, **_exactly(record))
+                        produce(topic, record.value, record.key, **_fixed_fields(record))
                     else:
                         produce(topic, record.value, record.key)
                     break
                 except BufferError:
-                    # The queue is full: the broker decides the pace.
+                    # The queue is full: wait for the broker.
                     producer.poll(0.1)
-                    self._refuse_failures()
+                    self._raise_failure()
                 except KafkaException as error:
                     says = f"a record cannot be sent to topic {topic!r}: {error.args[0].str()}"
-                    raise PenstockError(f"{says}; {self._produced:,} were before it") from error
+                    raise PenstockError(f"{says}; {self._produced:,} were sent before it") from error
             self._produced += 1
         producer.poll(0)
-        self._refuse_failures()
+        self._raise_failure()
 
     def flush(self) -> None:
-        """Wait until the broker has them all; a record that it does not take in time is an error."""
-        while self._opened.flush(1.0):
-            self._refuse_failures()
-        self._refuse_failures()
+        """Wait until the broker has acknowledged everything; a delivery timeout is an error."""
+        while self._open_producer.flush(1.0):
+            self._raise_failure()
+        self._raise_failure()
 
     def close(self) -> None:
-        """Forget what is still queued: after a flush, nothing."""
+        """Drop what is still queued; after a flush that is nothing."""
         if self._producer is not None and len(self._producer):
             self._producer.purge()
 
     @property
-    def _opened(self) -> Producer:
+    def _open_producer(self) -> Producer:
         if self._producer is None:
             self.open()
         assert self._producer is not None
@@ -111,18 +111,18 @@ class KafkaTarget:
         try:
             found = len(producer.list_topics(self.topic, timeout=_ANSWER_SECONDS).topics[self.topic].partitions)
         except KafkaException as error:
-            raise UnreachableError(f"Kafka at {self.servers} does not tell the partitions: {error}") from error
+            raise UnreachableError(f"Kafka at {self.servers} does not answer about its partitions: {error}") from error
         if found < self.partitions:
-            says = f"topic {self.topic!r} has {found} partitions, and the recording is of {self.partitions}"
+            says = f"topic {self.topic!r} has {found} partitions, and the recording has {self.partitions}"
             raise CallError(f"{says}; give one with as many, or --repartition to let keys choose")
 
-    def _failed(self, error: object, _message: object) -> None:
+    def _on_delivery(self, error: object, _message: object) -> None:
         if error is not None:
             self._failures.append(str(error))
 
-    def _refuse_failures(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failures:
-            says = f"Kafka at {self.servers} did not take a record of topic {self.topic!r}: {self._failures[0]}"
+            says = f"Kafka at {self.servers} did not accept a record of topic {self.topic!r}: {self._failures[0]}"
             raise UnreachableError(f"{says}; {self.acked:,} others have arrived")
 
 
@@ -134,12 +134,12 @@ def send(
     progress: Callable[[int], None] = lambda _: None,
     settings: Mapping[str, Any] | None = None,
 ) -> int:
-    """Send every record, at most `rate` a second; how many the broker has acknowledged."""
+    """Send every record, at most `rate` a second; returns how many the broker acknowledged."""
     target = KafkaTarget(servers, topic, settings or {})
-    return Feeding([target], Steady(rate) if rate else Unhurried(), report=progress).run(iter(records))
+    return FeedLoop([target], Steady(rate) if rate else Unpaced(), report=progress).run(iter(records))
 
 
-def _exactly(record: Record) -> dict[str, Any]:
+def _fixed_fields(record: Record) -> dict[str, Any]:
     more: dict[str, Any] = {"headers": list(record.headers)} if record.headers else {}
     if record.partition is not None:
         more["partition"] = record.partition

@@ -1,4 +1,4 @@
-"""The one loop of a feed: takes slices at their pace, hands them to targets, and reports what is truly there."""
+"""The send loop of a feed: takes slices when they are due, hands them to targets and counts what has arrived."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Protocol
 from penstock.feeds.pace import Pace
 from penstock.feeds.record import NOTHING, Record
 
-_LOOK_SECONDS = 0.1
-_SAFE_SECONDS = 1.0
+_POLL_SECONDS = 0.1
+_FLUSH_SECONDS = 1.0
 
 
 class Target(Protocol):
-    """Where records go."""
+    """A destination of records."""
 
     @property
     def acked(self) -> int:
-        """How many have arrived, as far as anyone can know."""
+        """How many records have arrived, as far as the target can tell."""
 
     def open(self) -> None:
-        """Be ready; a socket waits here for its reader."""
+        """Get ready to send; a socket waits here for its reader."""
 
     def send(self, records: Sequence[Record]) -> None:
-        """Take records; blocks while too many are under way. Called with none now and then, to look after the rest."""
+        """Send records; blocks while too many are pending. Called with none periodically, to serve the pending ones."""
 
     def flush(self) -> None:
-        """Return when all of them have arrived; an error if one cannot."""
+        """Wait until everything has arrived; an error if something cannot."""
 
     def close(self) -> None:
-        """Let go of what is held, also after an error."""
+        """Release resources; called after an error too."""
 
 
 class Clock:
-    """The machine's clock; a test has its own."""
+    """The machine's clock; tests replace it."""
 
     def now(self) -> float:
-        """Seconds that only grow."""
+        """Monotonic seconds."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -46,64 +46,64 @@ class Clock:
         time.sleep(seconds)
 
 
-def _nothing(_acked: int) -> None:
+def _ignore(_acked: int) -> None:
     pass
 
 
 @dataclass
-class Feeding:
+class FeedLoop:
     """One run of a feed."""
 
     targets: Sequence[Target]
     pace: Pace
     for_seconds: float | None = None
-    report: Callable[[int], None] = _nothing
-    safe: Callable[[], None] | None = None
-    """Called about once a second, when everything that was taken so far has arrived."""
+    report: Callable[[int], None] = _ignore
+    on_flushed: Callable[[], None] | None = None
+    """Called about once a second, when everything taken so far has arrived."""
     clock: Clock = field(default_factory=Clock)
     over: bool = False
-    _began: float | None = None
+    _started_at: float | None = None
 
     @property
     def acked(self) -> int:
-        """How many records have arrived at all targets together."""
+        """How many records have arrived, summed over the targets."""
         return sum(target.acked for target in self.targets)
 
     @property
     def seconds(self) -> float:
-        """How long it has been sending: waiting for a reader to connect is not part of it."""
-        return 0.0 if self._began is None else self.clock.now() - self._began
+        """How long it has been sending, without the wait for a reader to connect."""
+        return 0.0 if self._started_at is None else self.clock.now() - self._started_at
 
-    def limited(self, records: Iterator[Record], count: int | None) -> Iterator[Record]:
-        """The first records, until the time is over: what is made, before any of it is held back or doubled."""
+    def limit(self, records: Iterator[Record], count: int | None) -> Iterator[Record]:
+        """The first `count` records, or those until the time is over; apply it before injecting disorder."""
         taken = 0
         for record in records:
             if self.over:
                 return
             yield record
-            # Looked at before the next one is asked for: a live stream may be silent for long.
+            # Checked before the next record is requested: a live stream may be silent for long.
             taken += record is not NOTHING
             if taken == count:
                 return
 
     def run(self, records: Iterator[Record]) -> int:
-        """Send them all; how many have arrived."""
+        """Send all records; returns how many have arrived."""
         try:
             try:
                 for target in self.targets:
                     target.open()
             except KeyboardInterrupt:
-                # No reader came.
+                # Interrupted before a reader connected.
                 return 0
             try:
                 self._send(records)
             except KeyboardInterrupt:
-                # Ctrl-C is how a feed without end is ended: what was taken still arrives.
+                # Ctrl-C ends an endless feed: what was taken still arrives.
                 self.over = True
             for target in self.targets:
                 target.flush()
-            if self.safe:
-                self.safe()
+            if self.on_flushed:
+                self.on_flushed()
         finally:
             for target in self.targets:
                 target.close()
@@ -111,31 +111,31 @@ class Feeding:
         return self.acked
 
     def _send(self, records: Iterator[Record]) -> None:
-        self._began = began = safe_at = self.clock.now()
+        self._started_at = started_at = flushed_at = self.clock.now()
         for due, some in self.pace.slices(records):
-            self._wait_until(began + due, began)
-            self._hand_out(some)
+            self._wait_until(started_at + due, started_at)
+            self._dispatch(some)
             now = self.clock.now()
-            self._note_time(now - began)
-            if self.safe and now - safe_at >= _SAFE_SECONDS:
+            self._check_time(now - started_at)
+            if self.on_flushed and now - flushed_at >= _FLUSH_SECONDS:
                 for target in self.targets:
                     target.flush()
-                self.safe()
-                safe_at = now
+                self.on_flushed()
+                flushed_at = now
             self.report(self.acked)
 
-    def _wait_until(self, moment: float, began: float) -> None:
+    def _wait_until(self, moment: float, started_at: float) -> None:
         while not self.over and (ahead := moment - self.clock.now()) > 0:
-            self.clock.sleep(min(ahead, _LOOK_SECONDS))
-            self._note_time(self.clock.now() - began)
+            self.clock.sleep(min(ahead, _POLL_SECONDS))
+            self._check_time(self.clock.now() - started_at)
             for target in self.targets:
                 target.send(())
             self.report(self.acked)
 
-    def _note_time(self, seconds: float) -> None:
+    def _check_time(self, seconds: float) -> None:
         self.over = self.over or (self.for_seconds is not None and seconds >= self.for_seconds)
 
-    def _hand_out(self, some: Sequence[Record]) -> None:
+    def _dispatch(self, some: Sequence[Record]) -> None:
         if len(self.targets) == 1:
             self.targets[0].send(some)
             return

@@ -1,4 +1,4 @@
-"""When each record is due, as arithmetic: nothing here waits."""
+"""When each record is due, as arithmetic: nothing here sleeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from penstock.feeds.record import NOTHING, Record
 
-MOST = 1000
+MAX_RECORDS = 1000
 _SLICES_PER_SECOND = 20
 _TOGETHER_SECONDS = 0.01
 
@@ -17,24 +17,24 @@ Slice = tuple[float, list[Record]]
 
 
 class Pace(Protocol):
-    """Cuts a stream into slices that are sent together, each with the second, from the beginning, it is due at."""
+    """Cuts a stream into slices, each with the second, counted from the start, at which it is due."""
 
     def slices(self, records: Iterator[Record]) -> Iterator[Slice]: ...
 
 
 @dataclass(frozen=True)
-class Unhurried:
-    """As fast as the target takes them."""
+class Unpaced:
+    """As fast as the target accepts."""
 
     def slices(self, records: Iterator[Record]) -> Iterator[Slice]:
         """Large slices, all due at once."""
-        while some := list(islice(records, MOST)):
+        while some := list(islice(records, MAX_RECORDS)):
             yield 0.0, some
 
 
 @dataclass(frozen=True)
 class Live:
-    """As they come, one by one; when a stream has nothing to say, an empty slice."""
+    """As records arrive, one by one; an empty slice while the stream is idle."""
 
     def slices(self, records: Iterator[Record]) -> Iterator[Slice]:
         """A slice for each record."""
@@ -53,7 +53,7 @@ class Burst:
 
 @dataclass(frozen=True)
 class Steady:
-    """So many records a second; with bursts more, now and then.
+    """A constant rate in records per second, optionally with periodic bursts.
 
     burst             ┌──┐        ┌──┐
     rate      ────────┘  └────────┘  └──
@@ -63,38 +63,40 @@ class Steady:
     burst: Burst | None = None
 
     def slices(self, records: Iterator[Record]) -> Iterator[Slice]:
-        """Twenty slices a second, or one for each record when there are fewer."""
-        size, number = max(1, min(MOST, int(self.rate / _SLICES_PER_SECOND))), 0
+        """Twenty slices a second, or one per record at lower rates."""
+        size, number = max(1, min(MAX_RECORDS, int(self.rate / _SLICES_PER_SECOND))), 0
         while some := list(islice(records, size)):
             yield self.due_seconds(number), some
             number += len(some)
 
     def due_seconds(self, number: int) -> float:
-        """When the record of that number is due."""
+        """When the record with that number is due."""
         if self.burst is None:
             return number / self.rate
-        calm_seconds = self.burst.every_seconds - self.burst.for_seconds
-        calm, quick = calm_seconds * self.rate, self.burst.times * self.rate
-        rounds, rest = divmod(number, calm + quick * self.burst.for_seconds)
-        began = rounds * self.burst.every_seconds
-        return began + (rest / self.rate if rest < calm else calm_seconds + (rest - calm) / quick)
+        base_seconds = self.burst.every_seconds - self.burst.for_seconds
+        base_records, burst_rate = base_seconds * self.rate, self.burst.times * self.rate
+        rounds, rest = divmod(number, base_records + burst_rate * self.burst.for_seconds)
+        round_start = rounds * self.burst.every_seconds
+        return round_start + (
+            rest / self.rate if rest < base_records else base_seconds + (rest - base_records) / burst_rate
+        )
 
 
 @dataclass(frozen=True)
-class OwnPace:
-    """As the records' own times say, `speed` times as fast; one that is out of order goes with those before it."""
+class RecordedPace:
+    """At the pace of the records' own times, `speed` times as fast; one out of order goes with its predecessor."""
 
     speed: float = 1.0
 
     def slices(self, records: Iterator[Record]) -> Iterator[Slice]:
-        """Records of the same hundredth of a second together."""
+        """Records within a hundredth of a second together."""
         first: float | None = None
         due, some = 0.0, list[Record]()
         for record in records:
             moment = record.time
             first = moment if first is None else first
             at = due if moment is None or first is None else (moment - first) / self.speed
-            if some and (at > due + _TOGETHER_SECONDS or len(some) == MOST):
+            if some and (at > due + _TOGETHER_SECONDS or len(some) == MAX_RECORDS):
                 yield due, some
                 some = []
             due = max(due, at)

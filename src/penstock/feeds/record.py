@@ -1,4 +1,4 @@
-"""What a feed gives: a key and a value, as bytes."""
+"""The record of a feed: a key and a value, as bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record to send; `time` is the second, since 1970, in which it happened."""
+    """One record to send; `time` is its event time in seconds since 1970."""
 
     key: bytes | None
     value: bytes | None
@@ -18,8 +18,8 @@ class Record(NamedTuple):
     headers: Headers = ()
     partition: int | None = None
     timestamp: int | None = None
-    """Kafka's own time of it, in milliseconds; None lets the producer say."""
+    """The Kafka timestamp in milliseconds; None leaves it to the producer."""
 
 
-#: What a live stream gives when it has no record, so that whoever waits for one can look after the rest.
+#: Yielded by a live stream while it is idle, so that the loop can serve its targets.
 NOTHING = Record(None, None, stream=-1)

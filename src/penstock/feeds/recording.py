@@ -1,4 +1,4 @@
-"""A file that holds what a topic carried, byte for byte: JSON lines that can be read, searched and compared.
+"""The recording format: the records of a topic, byte for byte, as JSON lines that can be read, searched and compared.
 
 {"penstock": "recording", "version": 1, "topic": "trades", "partitions": 2}
 {"partition": 0, "offset": 17, "timestamp": 1714564800000, "key": "ABX", "value": "...", "headers": [["from", "a"]]}
@@ -18,82 +18,82 @@ from penstock.errors import CallError
 from penstock.feeds.record import Record
 
 _VERSION = 1
-_BEGINS = b'{"penstock": "recording"'
+_MAGIC = b'{"penstock": "recording"'
 _NEXT = "record the topic again"
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What a recording says of itself."""
+    """The first line of a recording."""
 
     topic: str
     partitions: int
 
 
-def is_recording(begins: bytes) -> bool:
-    """Whether a file that begins so is a recording."""
-    return begins.startswith(_BEGINS)
+def is_recording(head: bytes) -> bool:
+    """Whether a file that starts with these bytes is a recording."""
+    return head.startswith(_MAGIC)
 
 
-def first_line(heading: Heading) -> bytes:
-    """The first line of a recording."""
-    says = {"penstock": "recording", "version": _VERSION, "topic": heading.topic, "partitions": heading.partitions}
-    return json.dumps(says).encode() + b"\n"
+def format_heading(heading: Heading) -> bytes:
+    """Encode the first line of a recording."""
+    fields = {"penstock": "recording", "version": _VERSION, "topic": heading.topic, "partitions": heading.partitions}
+    return json.dumps(fields).encode() + b"\n"
 
 
-def line(record: Record, offset: int) -> bytes:
-    """A record as a line of a recording."""
-    told: dict[str, Any] = {"partition": record.partition, "offset": offset}
+def format_record(record: Record, offset: int) -> bytes:
+    """Encode a record as a line of a recording."""
+    fields: dict[str, Any] = {"partition": record.partition, "offset": offset}
     if record.timestamp is not None:
-        told["timestamp"] = record.timestamp
-    told |= {"key": _told(record.key), "value": _told(record.value)}
+        fields["timestamp"] = record.timestamp
+    fields |= {"key": _encode(record.key), "value": _encode(record.value)}
     if record.headers:
-        told["headers"] = [[name, _told(value)] for name, value in record.headers]
-    return json.dumps(told, ensure_ascii=False).encode() + b"\n"
+        fields["headers"] = [[name, _encode(value)] for name, value in record.headers]
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def heading(path: Path) -> Heading | None:
-    """What a recording says of itself; None for any other file."""
+def read_heading(path: Path) -> Heading | None:
+    """Read the heading of a recording; None for any other file."""
     with path.open("rb") as file:
-        begins = file.readline(65_536)
-    if not is_recording(begins):
+        head = file.readline(65_536)
+    if not is_recording(head):
         return None
     try:
-        found = json.loads(begins)
+        found = json.loads(head)
         if found["version"] != _VERSION:
             raise CallError(
-                f"{path.name} is a recording of version {found['version']}, and this reads {_VERSION}; {_NEXT}"
+                f"{path.name} is a recording of version {found['version']}, and this Penstock reads {_VERSION}; {_NEXT}"
             )
         return Heading(str(found["topic"]), int(found["partitions"]))
     except (ValueError, KeyError, TypeError) as error:
         raise CallError(f"{path.name}:1: the recording's first line is damaged; {_NEXT}") from error
 
 
-def read(path: Path) -> Iterator[Record]:
-    """The records of a recording; a damaged line is an error with its number."""
-    heading(path)
+def read_records(path: Path) -> Iterator[Record]:
+    """Read the records of a recording; a damaged line is an error with its number."""
+    read_heading(path)
     with path.open("rb") as file:
         file.readline()
         for number, text in enumerate(file, 2):
             try:
-                yield _record(json.loads(text))
+                yield _parse_record(json.loads(text))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise CallError(f"{path.name}:{number}: this line of the recording is damaged; {_NEXT}") from error
 
 
-def _record(told: dict[str, Any]) -> Record:
-    timestamp = told.get("timestamp")
+def _parse_record(fields: dict[str, Any]) -> Record:
+    timestamp = fields.get("timestamp")
     return Record(
-        _bytes(told["key"]),
-        _bytes(told["value"]),
+        _decode(fields["key"]),
+        _decode(fields["value"]),
         None if timestamp is None else timestamp / 1000,
-        headers=tuple((str(name), _bytes(value)) for name, value in told.get("headers", ())),
-        partition=int(told["partition"]),
+        headers=tuple((str(name), _decode(value)) for name, value in fields.get("headers", ())),
+        partition=int(fields["partition"]),
         timestamp=timestamp,
     )
 
 
-def _told(value: bytes | None) -> Any:
+def _encode(value: bytes | None) -> Any:
     if value is None:
         return None
     try:
@@ -102,7 +102,7 @@ def _told(value: bytes | None) -> Any:
         return {"base64": base64.b64encode(value).decode()}
 
 
-def _bytes(told: Any) -> bytes | None:
-    if told is None:
+def _decode(value: Any) -> bytes | None:
+    if value is None:
         return None
-    return told.encode() if isinstance(told, str) else base64.b64decode(told["base64"], validate=True)
+    return value.encode() if isinstance(value, str) else base64.b64decode(value["base64"], validate=True)

@@ -1,4 +1,4 @@
-"""Fields of JSON rows: found by a dotted name, read as times, moved in time, written as JSON."""
+"""Fields of JSON rows: lookup by dotted name, conversion to times, time shifts, JSON encoding."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-#: What `field` gives for a name that is not there; None is a value.
+from penstock.options import parse_time
+
+#: The result of `get_field` for a missing name; None is a value.
 MISSING = object()
-# Seconds beyond this are in the year 5138: such a number counts milliseconds.
+# As seconds this would be the year 5138, so larger numbers are milliseconds.
 _MILLISECONDS_FROM = 100_000_000_000
 
 
-def field(row: Mapping[str, Any], name: str) -> Any:
-    """A column, or with dots a field inside columns: `user.id`."""
+def get_field(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column, or of a nested field by its dotted name: `user.id`."""
     if name in row:
         return row[name]
     found: Any = row
@@ -26,55 +28,55 @@ def field(row: Mapping[str, Any], name: str) -> Any:
     return found
 
 
-def seconds(value: Any) -> float:
-    """A time as seconds since 1970: of text, of a number (seconds or milliseconds), of a datetime; ValueError else."""
+def epoch_seconds(value: Any) -> float:
+    """Convert text, a number (seconds or milliseconds) or a datetime to seconds since 1970; ValueError for the rest."""
     if isinstance(value, str) and not value.replace(".", "", 1).lstrip("-").isdigit():
-        value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        value = parse_time(value)
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("no time")
+        raise ValueError("not a time")
     number = float(value)
     return number / 1000 if abs(number) >= _MILLISECONDS_FROM else number
 
 
-def moved(value: bytes, name: str, by_seconds: float) -> bytes:
-    """A JSON object with the time in one field moved, written in the way it was: text stays text of the same form."""
+def shift_time(value: bytes, name: str, by_seconds: float) -> bytes:
+    """Shift the time in one field of a JSON object, keeping its format."""
     row = json.loads(value)
     inside, last = row, name
     if name not in row:
         *path, last = name.split(".")
         for part in path:
             inside = inside[part]
-    inside[last] = _moved(inside[last], by_seconds)
-    return encoded(row)
+    inside[last] = _shift(inside[last], by_seconds)
+    return encode(row)
 
 
-def encoded(row: Mapping[str, Any]) -> bytes:
-    """A row as JSON; times as Spark reads them, bytes as base64."""
-    return json.dumps(row, default=_plain, ensure_ascii=False).encode()
+def encode(row: Mapping[str, Any]) -> bytes:
+    """Encode a row as JSON; times in a format that Spark parses, bytes as base64."""
+    return json.dumps(row, default=_to_json, ensure_ascii=False).encode()
 
 
-def key(value: Any) -> bytes | None:
-    """A field as a record's key."""
+def encode_key(value: Any) -> bytes | None:
+    """Encode a field as a record's key."""
     if value is None or isinstance(value, bytes):
         return value
-    return (value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False)).encode()
+    return (value if isinstance(value, str) else json.dumps(value, default=_to_json, ensure_ascii=False)).encode()
 
 
-def _moved(value: Any, by_seconds: float) -> Any:
+def _shift(value: Any, by_seconds: float) -> Any:
     if not isinstance(value, str):
         later = by_seconds * 1000 if abs(value) >= _MILLISECONDS_FROM else by_seconds
         return round(value + later) if isinstance(value, int) else value + later
     if value.replace(".", "", 1).lstrip("-").isdigit():
-        return str(_moved(float(value) if "." in value else int(value), by_seconds))
-    zulu, parted = value.endswith("Z"), "T" if "T" in value else " "
+        return str(_shift(float(value) if "." in value else int(value), by_seconds))
+    has_z, separator = value.endswith("Z"), "T" if "T" in value else " "
     old = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    new = (old + timedelta(seconds=by_seconds)).isoformat(parted, "seconds" if not old.microsecond else "auto")
-    return new.replace("+00:00", "Z") if zulu else new
+    new = (old + timedelta(seconds=by_seconds)).isoformat(separator, "seconds" if not old.microsecond else "auto")
+    return new.replace("+00:00", "Z") if has_z else new
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat(" ")
     if isinstance(value, bytes):

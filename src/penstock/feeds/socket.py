@@ -1,4 +1,4 @@
-"""Records as lines to whoever connects: the server that a `socket` source reads from."""
+"""Sends records as lines to a connected reader: the server that a `socket` source reads from."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.errors import CallError
-from penstock.feeds.files import line_of
+from penstock.feeds.files import format_line
 from penstock.feeds.record import Record
 
 
 @dataclass
 class SocketTarget:
-    """A port. It waits for one reader; when that goes away, it waits for the next and goes on.
+    """A port. It waits for one reader; when that disconnects, it waits for the next one and continues.
 
-    TCP acknowledges nothing to us: `acked` is what the system has taken, and a reader that dies may not have had it.
+    TCP does not report delivery: `acked` counts what the kernel has accepted, and a reader that dies may miss some.
     """
 
     host: str
     port: int
-    say: Callable[[str], None]
+    print_status: Callable[[str], None]
     acked: int = 0
     _server: socket.socket | None = None
     _reader: socket.socket | None = None
@@ -33,28 +33,28 @@ class SocketTarget:
         try:
             self._server = socket.create_server((self.host, self.port), family=family, backlog=1)
         except OSError as error:
-            # Python adds the address to the text of the error, and we say it ourselves.
+            # The text of the error repeats the address.
             why = os.strerror(error.errno).lower() if error.errno else str(error)
-            fix = "end what uses it, or give another port (and the same to the pipeline)"
+            fix = "stop the process that uses it, or give another port (here and in the pipeline)"
             raise CallError(f"cannot listen at {self.host}:{self.port}: {why}; {fix}") from error
-        self._accept()
+        self._wait_for_reader()
 
     def send(self, records: Sequence[Record]) -> None:
         """Write lines; blocks while the reader is slow."""
-        data = b"".join(line_of(record, "a socket") for record in records)
+        data = b"".join(format_line(record, "a socket") for record in records)
         while True:
             assert self._reader is not None
             try:
                 self._reader.sendall(data)
                 break
             except OSError:
-                self.say(f"the reader went away after {self.acked:,} records; some of the last may be lost")
+                self.print_status(f"the reader disconnected after {self.acked:,} records; some of the last may be lost")
                 self._reader.close()
-                self._accept()
+                self._wait_for_reader()
         self.acked += len(records)
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Nothing is buffered here."""
 
     def close(self) -> None:
         """End the connection so that the reader gets all that was written."""
@@ -65,9 +65,9 @@ class SocketTarget:
         if self._server is not None:
             self._server.close()
 
-    def _accept(self) -> None:
+    def _wait_for_reader(self) -> None:
         assert self._server is not None
         host, port = self._server.getsockname()[:2]
-        self.say(f"listening at {host}:{port}; waiting for a pipeline's socket source to connect")
+        self.print_status(f"listening at {host}:{port}; waiting for a pipeline's socket source to connect")
         self._reader, _ = self._server.accept()
         self._reader.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""A topic into a recording: read by a consumer of its own, which commits nothing."""
+"""Records a topic into a file, with a separate consumer group that commits nothing."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds.loop import Clock
 from penstock.feeds.record import Record
-from penstock.feeds.recording import Heading, first_line, line
+from penstock.feeds.recording import Heading, format_heading, format_record
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-_AT_ONCE = 1000
-_ASK_SECONDS = 0.2
+_MAX_MESSAGES = 1000
+_POLL_SECONDS = 0.2
 _ANSWER_SECONDS = 30.0
 
 
 @dataclass
 class Recorder:
-    """Reads one topic; each partition into a part of its own, merged by time at the end.
+    """Reads one topic, each partition into a temporary file, and merges them by time at the end.
 
-    Kafka gives order within a partition only; merged by timestamps, a replay can keep the pace of all of them.
+    Kafka orders records within a partition only; merging by timestamp lets a replay keep the pace of all of them.
     """
 
     settings: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Recorder:
     recorded: int = 0
 
     def run(self) -> int:
-        """Record; how many records the file has. The file appears when it is complete."""
+        """Record, and return the number of records. The file appears when it is complete."""
         parts = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}.parts")
         try:
             parts.mkdir(parents=True)
@@ -69,7 +69,7 @@ class Recorder:
             numbers = self._assign(consumer)
             with ExitStack() as files:
                 open_parts = {n: files.enter_context((parts / str(n)).open("wb")) for n in numbers}
-                # Ctrl-C ends a recording that follows: what was read is kept.
+                # Ctrl-C ends a recording with `follow`: what was read is kept.
                 with suppress(KeyboardInterrupt):
                     self._consume(consumer, open_parts)
         finally:
@@ -82,7 +82,7 @@ class Recorder:
         try:
             found = consumer.list_topics(self.topic, timeout=_ANSWER_SECONDS).topics[self.topic]
         except KafkaException as error:
-            raise UnreachableError(f"Kafka does not tell the partitions of {self.topic!r}: {error}") from error
+            raise UnreachableError(f"Kafka does not answer about the partitions of {self.topic!r}: {error}") from error
         numbers = sorted(found.partitions)
         where = OFFSET_BEGINNING if self.start == "earliest" else OFFSET_END
         consumer.assign([TopicPartition(self.topic, number, where) for number in numbers])
@@ -96,9 +96,9 @@ class Recorder:
         while waiting and (self.count is None or self.recorded < self.count):
             if self.for_seconds is not None and self.clock.now() - began >= self.for_seconds:
                 break
-            most = _AT_ONCE if self.count is None else min(_AT_ONCE, self.count - self.recorded)
-            for message in consumer.consume(most, timeout=_ASK_SECONDS):
-                self._take(message, parts, ends, waiting)
+            most = _MAX_MESSAGES if self.count is None else min(_MAX_MESSAGES, self.count - self.recorded)
+            for message in consumer.consume(most, timeout=_POLL_SECONDS):
+                self._write(message, parts, ends, waiting)
             self.report(self.recorded)
 
     def _ends(self, consumer: Consumer, parts: Mapping[int, BinaryIO]) -> dict[int, tuple[int, int]]:
@@ -110,9 +110,11 @@ class Recorder:
                 for number in parts
             }
         except KafkaException as error:
-            raise UnreachableError(f"Kafka does not tell where topic {self.topic!r} ends: {error}") from error
+            raise UnreachableError(
+                f"Kafka does not answer about the end offsets of topic {self.topic!r}: {error}"
+            ) from error
 
-    def _take(
+    def _write(
         self,
         message: Message,
         parts: Mapping[int, BinaryIO],
@@ -130,7 +132,7 @@ class Recorder:
             raise UnreachableError(f"Kafka, topic {self.topic!r}: {error.str()}")
         if number not in waiting:
             return
-        parts[number].write(line(as_record(message), offset))
+        parts[number].write(format_record(to_record(message), offset))
         self.recorded += 1
         if ends is not None and offset >= ends[number][1] - 1:
             waiting.discard(number)
@@ -138,14 +140,14 @@ class Recorder:
     def _merge(self, parts: Path, numbers: list[int]) -> None:
         hidden = parts / "whole"
         with ExitStack() as files, hidden.open("wb") as whole:
-            whole.write(first_line(Heading(self.topic, len(numbers))))
-            timed = [_timed(files.enter_context((parts / str(number)).open("rb"))) for number in numbers]
+            whole.write(format_heading(Heading(self.topic, len(numbers))))
+            timed = [_pair_with_time(files.enter_context((parts / str(number)).open("rb"))) for number in numbers]
             whole.writelines(text for _, text in merge(*timed, key=lambda pair: pair[0]))
         hidden.replace(self.path)
 
 
-def as_record(message: Message) -> Record:
-    """A message of Kafka's client as a record, with all that a producer can set."""
+def to_record(message: Message) -> Record:
+    """Convert a message of the Kafka client, with everything a producer can set."""
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 
     kind, timestamp = message.timestamp()
@@ -159,8 +161,8 @@ def as_record(message: Message) -> Record:
     )
 
 
-def _timed(lines: BinaryIO) -> Iterator[tuple[float, bytes]]:
-    # The newest time so far: within a partition, times may go back, and the order must stay.
+def _pair_with_time(lines: BinaryIO) -> Iterator[tuple[float, bytes]]:
+    # The newest time so far: timestamps within a partition may decrease, and its order must stay.
     newest = 0.0
     for text in lines:
         newest = max(newest, json.loads(text).get("timestamp") or 0)

@@ -1,4 +1,4 @@
-"""What the options of a feed say: rates, durations, shares, speeds and bursts; ValueError says how to write them."""
+"""Parses the options of a feed: rates, durations, shares, speeds and bursts; a ValueError says how to write them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _BURST = re.compile(r"(?P<times>[\d.]+)x(\s+for\s+(?P<long>.+?))?(\s+every\s+(?P<every>.+))?")
 
 
-def duration(text: str) -> float:
-    """Seconds of '60s', '5m', '1h 30m' or '10 minutes'."""
+def parse_duration(text: str) -> float:
+    """The seconds in '60s', '5m', '1h 30m' or '10 minutes'."""
     found = _DURATION.findall(text.lower())
     if not found or _DURATION.sub("", text.lower()).strip() or any(unit not in _UNITS for _, unit in found):
         raise ValueError(f"{text!r} is not a duration; write 30s, 5m, 1h 30m or '10 minutes'")
     total = sum(float(count) * _UNITS[unit] for count, unit in found)
     if total <= 0:
-        raise ValueError(f"{text!r} is no time at all; write 30s, 5m or 1h")
+        raise ValueError(f"{text!r} is zero; write 30s, 5m or 1h")
     return total
 
 
-def rate(text: str) -> float:
-    """Records a second."""
+def parse_rate(text: str) -> float:
+    """Records per second."""
     return _positive(text.lower().removesuffix("/s"), f"{text!r} is not a rate; write records a second, like 1000")
 
 
-def share(text: str) -> float:
-    """A share between 0 and 1, of '5%' or '0.05'."""
+def parse_share(text: str) -> float:
+    """A share between 0 and 1, from '5%' or '0.05'."""
     number = text.strip()
     try:
         found = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
@@ -46,28 +46,28 @@ def share(text: str) -> float:
     return found
 
 
-def speed(text: str) -> float | None:
-    """How many times as fast, of '1x' or '10x'; None for 'max'."""
+def parse_speed_factor(text: str) -> float | None:
+    """The factor in '1x' or '10x'; None for 'max'."""
     if text.strip().lower() == "max":
         return None
     return _positive(text.lower().removesuffix("x"), f"{text!r} is not a speed; write 1x, 10x, 0.5x or max")
 
 
-def burst(text: str) -> Burst:
-    """A burst, of '10x' or '10x for 2s every 30s'."""
+def parse_burst(text: str) -> Burst:
+    """A burst, from '10x' or '10x for 2s every 30s'."""
     says = f"{text!r} is not a burst; write '10x', or '10x for 2s every 30s'"
     found = _BURST.fullmatch(text.strip().lower())
     if found is None:
         raise ValueError(says)
     usual = Burst(_positive(found["times"], says))
-    made = Burst(
+    parsed = Burst(
         usual.times,
-        duration(found["long"]) if found["long"] else usual.for_seconds,
-        duration(found["every"]) if found["every"] else usual.every_seconds,
+        parse_duration(found["long"]) if found["long"] else usual.for_seconds,
+        parse_duration(found["every"]) if found["every"] else usual.every_seconds,
     )
-    if made.for_seconds >= made.every_seconds:
-        raise ValueError(f"{text!r} is a burst without a pause; let 'for' be shorter than 'every'")
-    return made
+    if parsed.for_seconds >= parsed.every_seconds:
+        raise ValueError(f"{text!r} is a burst without a pause; make 'for' shorter than 'every'")
+    return parsed
 
 
 def _positive(text: str, says: str) -> float:

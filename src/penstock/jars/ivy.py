@@ -1,4 +1,4 @@
-"""Apache Ivy, which ships inside pyspark and knows the public repository by itself."""
+"""Runs Apache Ivy, which ships with pyspark and has the public repository as its default."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from time import monotonic
 from xml.sax.saxutils import quoteattr
 
 from penstock.errors import JarError
-from penstock.java import java
+from penstock.java import find_java
 
 SETTINGS = "PENSTOCK_IVY_SETTINGS"
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _SILENCE_SECONDS = 60.0
 
 
-def run(staging: Path, coordinates: Iterable[str], look: Callable[[], None], *, transitive: bool = False) -> None:
-    """Download jars to `staging/jars/organisation/name/version.jar`, calling `look` while it goes on."""
+def run(staging: Path, coordinates: Iterable[str], report: Callable[[], None], *, transitive: bool = False) -> None:
+    """Download jars to `staging/jars/organisation/name/version.jar`, calling `report` meanwhile."""
     staging.mkdir(parents=True, exist_ok=True)
-    # Resolving needs the POM of every jar and of its parents: half a minute for the broker, spared when all is pinned.
+    # Resolving needs the POM of every jar and its parents: half a minute for the broker, unnecessary with pinned jars.
     (staging / "settings.xml").write_text(_settings(staging, poms=transitive), encoding="utf-8")
     (staging / "ivy.xml").write_text(_module(coordinates, transitive), encoding="utf-8")
     log = staging / "ivy.log"
-    command = [str(java()), "-jar", str(_ivy()), "-settings", str(staging / "settings.xml")]
-    # Jars whose POM says packaging `bundle`, such as scala-logging, have that type and are jars all the same.
+    command = [str(find_java()), "-jar", str(_ivy_jar()), "-settings", str(staging / "settings.xml")]
+    # Jars with packaging `bundle` in their POM, such as scala-logging, have that type.
     command += ["-ivy", str(staging / "ivy.xml"), "-types", "jar", "bundle"]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) as process:
         try:
-            _follow(process, staging, look)
+            _wait(process, staging, report)
         finally:
             process.kill()
     if process.returncode != 0:
-        raise _error(log.read_text(encoding="utf-8", errors="replace"))
+        raise _parse_error(log.read_text(encoding="utf-8", errors="replace"))
 
 
-def arrived(staging: Path) -> list[Path]:
-    """The jars that Ivy has brought, whole ones and the one under way."""
+def downloaded_files(staging: Path) -> list[Path]:
+    """The jars downloaded so far, including the incomplete one."""
     return [path for path in (staging / "jars").glob("*/*/*") if path.suffix in {".jar", ".part"}]
 
 
-def _follow(process: subprocess.Popen[bytes], staging: Path, look: Callable[[], None]) -> None:
+def _wait(process: subprocess.Popen[bytes], staging: Path, report: Callable[[], None]) -> None:
     seen, since = (0, 0), monotonic()
     while True:
         try:
-            process.wait(_LOOK_SECONDS)
+            process.wait(_POLL_SECONDS)
             return
         except subprocess.TimeoutExpired:
-            look()
-        now = (_size(staging / "ivy.log"), sum(_size(path) for path in arrived(staging)))
+            report()
+        now = (_size(staging / "ivy.log"), sum(_size(path) for path in downloaded_files(staging)))
         if now != seen:
             seen, since = now, monotonic()
         elif monotonic() - since > _SILENCE_SECONDS:
@@ -65,7 +65,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _ivy() -> Path:
+def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     places = spec.submodule_search_locations or [] if spec else []
     found = [jar for place in places for jar in Path(place, "jars").glob("ivy-*.jar")]
@@ -86,7 +86,7 @@ def _settings(staging: Path, *, poms: bool) -> str:
 
 def _public_repository(poms: bool) -> str:
     timeout = '<timeout-constraint name="patience" connectionTimeout="15000" readTimeout="30000"/>'
-    # No checksums from the repository: what counts is the sha256 of jars.lock.
+    # The sha256 in jars.lock replaces the checksums of the repository.
     options = f'm2compatible="true" usepoms="{str(poms).lower()}" checksums="" timeoutConstraint="patience"'
     resolver = f'<resolvers><ibiblio name="public" {options}/></resolvers>'
     return f'<settings defaultResolver="public"/><timeout-constraints>{timeout}</timeout-constraints>{resolver}'
@@ -94,7 +94,7 @@ def _public_repository(poms: bool) -> str:
 
 def _module(coordinates: Iterable[str], transitive: bool) -> str:
     dependencies = "".join(_dependency(coordinate, transitive) for coordinate in coordinates)
-    # Two groups may pin two versions of one jar; both are wanted.
+    # Two groups may pin two versions of one jar: keep both.
     both = "" if transitive else '<conflict org="*" module="*" manager="all"/>'
     return (
         '<ivy-module version="2.0"><info organisation="penstock" module="jars"/>'
@@ -112,19 +112,19 @@ def _dependency(coordinate: str, transitive: bool) -> str:
     return f'<dependency {what} conf="default" transitive="false">{artifact}</dependency>'
 
 
-def _error(said: str) -> JarError:
-    """What Ivy said, in one line; its own report has dozens and names addresses."""
-    refused = re.search(r"Server access error at url \S+ \((?:[\w.]+\.)?(\w+: .*)\)", said)
+def _parse_error(output: str) -> JarError:
+    """Summarize Ivy's output in one line; its own report has dozens and contains URLs."""
+    refused = re.search(r"Server access error at url \S+ \((?:[\w.]+\.)?(\w+: .*)\)", output)
     if refused:
         return _unreachable(refused.group(1))
-    absent = sorted({":".join(found) for found in re.findall(r":: ([\w.\-]+)#([\w.\-]+);([\w.\-]+): not found", said)})
+    absent = sorted(
+        {":".join(found) for found in re.findall(r":: ([\w.\-]+)#([\w.\-]+);([\w.\-]+): not found", output)}
+    )
     if absent:
         return JarError(f"the repository does not have {', '.join(absent)}; check its version in jars.lock")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     failed = [line for line in lines if re.search(r"error|exception|failed", line, re.IGNORECASE)]
-    return JarError(
-        f"Ivy could not fetch the jars: {(failed or lines or ['it said nothing'])[0]}; run the command again"
-    )
+    return JarError(f"Ivy could not fetch the jars: {(failed or lines or ['no output'])[0]}; run the command again")
 
 
 def _unreachable(why: str) -> JarError:

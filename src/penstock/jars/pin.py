@@ -1,4 +1,4 @@
-"""python -m penstock.jars.pin [--alone] GROUP ORGANISATION:NAME:VERSION...: lines for jars.lock, on stdout."""
+"""python -m penstock.jars.pin [--alone] GROUP ORGANISATION:NAME:VERSION...: print lines for jars.lock."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.jars import ivy
 from penstock.jars.cache import sha256
 
 
-def lines(group: str, coordinates: Sequence[str], *, alone: bool = False) -> list[str]:
-    """The lock lines of some jars and, unless `alone`, of all that they need at run time."""
+def lock_lines(group: str, coordinates: Sequence[str], *, alone: bool = False) -> list[str]:
+    """Lock lines for some jars and, unless `alone`, their runtime dependencies."""
     with tempfile.TemporaryDirectory(prefix="penstock-pin-") as staging:
         ivy.run(Path(staging), coordinates, lambda: None, transitive=not alone)
-        jars = sorted(path for path in ivy.arrived(Path(staging)) if path.suffix == ".jar")
+        jars = sorted(path for path in ivy.downloaded_files(Path(staging)) if path.suffix == ".jar")
         return [_line(group, path) for path in jars]
 
 
@@ -30,9 +30,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m penstock.jars.pin", description="Print lines for jars.lock.")
     parser.add_argument("group")
     parser.add_argument("jars", nargs="+", metavar="ORGANISATION:NAME:VERSION")
-    parser.add_argument("--alone", action="store_true", help="These jars only, not what they need.")
+    parser.add_argument("--alone", action="store_true", help="Only these jars, without their dependencies.")
     call = parser.parse_args()
-    sys.stdout.write("\n".join(lines(call.group, call.jars, alone=call.alone)) + "\n")
+    sys.stdout.write("\n".join(lock_lines(call.group, call.jars, alone=call.alone)) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which file is meant."""
+"""Finds pipeline files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.errors import LoadError
-from penstock.load.reading import Document
-from penstock.load.yaml_file import MOST_BYTES, read_yaml
+from penstock.load.reader import Document
+from penstock.load.yaml_file import MAX_BYTES, read_yaml
 from penstock.model import Finding, Location
 from penstock.text import join_words, nearest
 
@@ -18,8 +18,8 @@ _PIPELINE_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:sources|sinks)[\"']?\s*:", re.M
 _MANIFEST_KEY = re.compile(r"^apiVersion\s*:", re.MULTILINE)
 
 
-def pipeline_file(path: Path) -> Path:
-    """The pipeline's file: the path itself, or the one in the folder."""
+def find_pipeline_file(path: Path) -> Path:
+    """Find the pipeline's file: the path itself, or the one in the folder."""
     try:
         if path.is_dir():
             return _in_folder(path)
@@ -27,14 +27,16 @@ def pipeline_file(path: Path) -> Path:
     except (OSError, ValueError):
         exists = False
     if not exists:
-        raise _refused(path, "there is no such file", _nearest_file(path))
+        raise _load_error(path, "no such file", _nearest_file(path))
     if path.suffix not in (*_YAML, ".py"):
-        raise _refused(path, f"a {path.suffix or 'nameless'} file is not a pipeline", "give a .yaml, .yml or .py file")
+        raise _load_error(
+            path, f"a {path.suffix or 'nameless'} file is not a pipeline", "give a .yaml, .yml or .py file"
+        )
     return path
 
 
-def tests_beside(path: Path, document: Document) -> Document:
-    """The document with the tests of `<name>_test.yaml` beside it added to its own."""
+def add_test_file(path: Path, document: Document) -> Document:
+    """Add the tests of `<name>_test.yaml` next to the file to those of the document."""
     names = (path.with_name(f"{path.stem}_test{suffix}") for suffix in _YAML)
     found = next((each for each in names if each.is_file()), None)
     own = document.values.get("tests") or []
@@ -43,9 +45,9 @@ def tests_beside(path: Path, document: Document) -> Document:
     other = read_yaml(found, str(found))
     cases = other.values.get("tests")
     if not isinstance(cases, list) or len(other.values) > 1:
-        raise _refused(
+        raise _load_error(
             found,
-            "a file of tests has one key, 'tests', with a list of them",
+            "a test file has one key, 'tests', with a list",
             "write 'tests:' and below it '- name: ...'",
         )
     moved = {
@@ -57,21 +59,21 @@ def tests_beside(path: Path, document: Document) -> Document:
 
 
 def is_pipeline(path: Path) -> bool:
-    """Whether a file looks like a pipeline at a glance: YAML with sources or sinks, and no manifest."""
+    """Whether a file looks like a pipeline: YAML with sources or sinks, and not a Kubernetes manifest."""
     if path.suffix not in _YAML or path.stem.endswith("_test") or not path.is_file():
         return False
     with path.open("rb") as file:
-        text = file.read(MOST_BYTES).decode("utf-8-sig", errors="replace")
+        text = file.read(MAX_BYTES).decode("utf-8-sig", errors="replace")
     return bool(_PIPELINE_KEY.search(text)) and not _MANIFEST_KEY.search(text)
 
 
-def pipelines_in(folder: Path) -> list[Path]:
-    """The pipelines of a folder, without its sub-folders."""
+def list_pipelines(folder: Path) -> list[Path]:
+    """List the pipelines of a folder, without subfolders."""
     return sorted(each for each in folder.iterdir() if is_pipeline(each))
 
 
-def pipelines_below(folder: Path) -> list[Path]:
-    """The pipelines of a folder and its sub-folders, hidden ones aside."""
+def walk_pipelines(folder: Path) -> list[Path]:
+    """List the pipelines of a folder and its subfolders, except hidden ones."""
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not is_hidden(name)]
@@ -80,33 +82,33 @@ def pipelines_below(folder: Path) -> list[Path]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or a folder is nothing to look into."""
+    """Whether to skip a file or folder in a search."""
     return name.startswith((".", "__pycache__")) or name in ("node_modules", "site-packages")
 
 
 def _in_folder(folder: Path) -> Path:
-    found = pipelines_in(folder)
+    found = list_pipelines(folder)
     named = [each for each in found if each.stem == folder.resolve().name]
     if len(named) == 1 or len(found) == 1:
         return (named if len(named) == 1 else found)[0]
     if found:
         names = join_words((each.name for each in found), "and")
-        raise _refused(folder, f"the folder has {len(found)} pipelines, {names}", "say which one")
+        raise _load_error(folder, f"the folder has {len(found)} pipelines, {names}", "give one of them")
     others = join_words(sorted(each.name for each in folder.iterdir())[:10], "and")
     says = f"the folder has no YAML file with 'sources' or 'sinks'; it has {others}"
-    raise _refused(folder, says, "give a .yaml or .py file")
+    raise _load_error(folder, says, "give a .yaml or .py file")
 
 
 def _nearest_file(path: Path) -> str:
     try:
         names = [each.name for each in path.parent.iterdir() if each.suffix in (*_YAML, ".py") or each.is_dir()]
     except (OSError, ValueError):
-        return f"there is no folder '{path.parent}' either"
+        return f"the folder '{path.parent}' does not exist either"
     near = nearest(path.name, names)
     if near:
         return f"did you mean '{path.with_name(near)}'?"
     return f"the folder '{path.parent}' has {join_words(sorted(names)[:10], 'and')}"
 
 
-def _refused(path: Path, says: str, fix: str) -> LoadError:
+def _load_error(path: Path, says: str, fix: str) -> LoadError:
     return LoadError([Finding("file", Location(str(path)), says, fix)])

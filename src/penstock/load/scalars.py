@@ -1,4 +1,4 @@
-"""What an unquoted word in YAML means: YAML 1.2's core rules, without their surprises."""
+"""Parses unquoted YAML scalars: the core schema of YAML 1.2, without octal and hexadecimal numbers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,300})")
 _FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]{0,300})(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 
 
-def typed(text: str) -> str | int | float | bool | None:
-    """The value of an unquoted word."""
+def parse_scalar(text: str) -> str | int | float | bool | None:
+    """Parse an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):

@@ -1,4 +1,4 @@
-"""What a file says about the pipeline as a whole: name, storage, Spark's settings, tests."""
+"""Reads the settings of the whole pipeline: name, storage, Spark, tests, restarts, webhooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from penstock.load.reading import Reader, as_text
+from penstock.load.reader import Reader, to_text
 from penstock.load.validate import read_options
 from penstock.model import Keys, Location, Restart, Webhook
 from penstock.options import Duration, Names, Options, Secret, seconds
@@ -18,131 +18,133 @@ from penstock.text import show
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET = re.compile(r"password|secret|token|credential|account\.key", re.IGNORECASE)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgGtT]?)B")
-_NO_SECRET = re.compile(r"(provider|enabled)$", re.IGNORECASE)
+_NOT_SECRET = re.compile(r"(provider|enabled)$", re.IGNORECASE)
 
 
 class Case(dict[str, Any]):
-    """One test of a pipeline, as the file says it, and where."""
+    """One test of a pipeline as written in the file, with its location."""
 
     at: Location
 
 
-def read_name(reading: Reader) -> str:
-    """`name`, or the file's own."""
-    given = reading.document.values.get("name")
-    name = Path(reading.document.file).stem if given is None else given
+def read_name(reader: Reader) -> str:
+    """Read `name`; by default the name of the file."""
+    given = reader.document.values.get("name")
+    name = Path(reader.document.file).stem if given is None else given
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     whose = "the name" if given is not None else "the file's name"
     fix = "use letters, digits, '_' and '-', at most 64" if given is not None else "add 'name: ...'"
-    reading.found("name", ("name",), f"{whose} {show(name)} cannot name a pipeline", fix)
+    reader.report("name", ("name",), f"{whose} {show(name)} cannot name a pipeline", fix)
     return ""
 
 
-def read_storage(reading: Reader) -> str:
-    """`storage`, or nothing."""
-    storage = reading.document.values.get("storage")
+def read_storage(reader: Reader) -> str:
+    """Read `storage`; empty if it is not set."""
+    storage = reader.document.values.get("storage")
     if storage is None or (isinstance(storage, str) and storage.strip()):
         return storage or ""
     says = f"'storage' is {show(storage)}, expected a folder or a URL"
-    reading.found("wrong-type", ("storage",), says, "write 'storage: /data/penstock'")
+    reader.report("wrong-type", ("storage",), says, "write 'storage: /data/penstock'")
     return ""
 
 
-def read_watermarks(reading: Reader) -> dict[str, str]:
-    """`watermarks: min | max`, which of several watermarks counts, as the setting that Spark has for it."""
-    policy = reading.document.values.get("watermarks")
+def read_watermarks(reader: Reader) -> dict[str, str]:
+    """Read `watermarks: min | max` as Spark's multiple-watermark policy."""
+    policy = reader.document.values.get("watermarks")
     if policy in (None, "min", "max"):
         return {"spark.sql.streaming.multipleWatermarkPolicy": policy} if policy else {}
     says = f"'watermarks' is {show(policy)}, expected min or max"
-    fix = "min waits for the slowest source, max follows the fastest and drops what the others bring late"
-    reading.found("wrong-type", ("watermarks",), says, fix)
+    fix = "min waits for the slowest source, max follows the fastest and drops late rows of the others"
+    reader.report("wrong-type", ("watermarks",), says, fix)
     return {}
 
 
-def read_state_limit(reading: Reader) -> int:
-    """`state_limit: 2 GB` in bytes, or 0."""
-    limit = reading.document.values.get("state_limit")
+def read_state_limit(reader: Reader) -> int:
+    """Read `state_limit: 2 GB` in bytes; 0 if it is not set."""
+    limit = reader.document.values.get("state_limit")
     if limit is None:
         return 0
     match = _SIZE.fullmatch(str(limit).strip())
     if match:
         return int(float(match[1]) * 1000 ** ("", "k", "m", "g", "t").index(match[2].lower()))
-    reading.found("wrong-type", ("state_limit",), f"'state_limit' is {show(limit)}, expected a size", "write '2 GB'")
+    reader.report("wrong-type", ("state_limit",), f"'state_limit' is {show(limit)}, expected a size", "write '2 GB'")
     return 0
 
 
-def read_spark(reading: Reader) -> dict[str, str]:
-    """Spark's settings as text, without secrets."""
-    raw = reading.document.values.get("spark")
+def read_spark(reader: Reader) -> dict[str, str]:
+    """Read the Spark settings as text; secrets are refused."""
+    raw = reader.document.values.get("spark")
     if raw is None:
         return {}
     if not isinstance(raw, Mapping):
         says = f"'spark' is {show(raw)}, expected a mapping of settings"
-        reading.found("wrong-type", ("spark",), says, "write 'spark: {spark.sql.shuffle.partitions: 8}'")
+        reader.report("wrong-type", ("spark",), says, "write 'spark: {spark.sql.shuffle.partitions: 8}'")
         return {}
     for key, value in raw.items():
-        _check_setting(reading, str(key), value)
-    return {str(key): as_text(value) for key, value in raw.items()}
+        _check_setting(reader, str(key), value)
+    return {str(key): to_text(value) for key, value in raw.items()}
 
 
-def _check_setting(reading: Reader, key: str, value: Any) -> None:
+def _check_setting(reader: Reader, key: str, value: Any) -> None:
     keys: Keys = ("spark", key)
-    if isinstance(value, Secret) or (_SECRET.search(key) and not _NO_SECRET.search(key)):
-        says = f"the Spark setting {key!r} holds a secret, and settings show in the list of processes"
-        reading.found(
-            "spark-secret", keys, says, "put it in spark-defaults.conf, or where the system itself looks for it"
+    if isinstance(value, Secret) or (_SECRET.search(key) and not _NOT_SECRET.search(key)):
+        says = f"the Spark setting {key!r} holds a secret, and settings are visible in the process list"
+        reader.report(
+            "spark-secret", keys, says, "put it in spark-defaults.conf, or in the credentials file of the system"
         )
     elif value is None or isinstance(value, dict | list):
-        reading.found("wrong-type", keys, f"the Spark setting {key!r} is {show(value)}, expected one value")
+        reader.report("wrong-type", keys, f"the Spark setting {key!r} is {show(value)}, expected one value")
     elif key != "master" and not key.startswith("spark."):
         says = f"the Spark setting {key!r} does not start with 'spark.', so Spark would ignore it"
-        reading.found("spark-setting", keys, says, f"write 'spark.{key}', or 'master' for where Spark runs")
+        reader.report("spark-setting", keys, says, f"write 'spark.{key}', or 'master' for where Spark runs")
 
 
-def read_tests(reading: Reader) -> tuple[Case, ...]:
-    """The tests in the file."""
-    raw = reading.document.values.get("tests")
+def read_tests(reader: Reader) -> tuple[Case, ...]:
+    """Read the tests in the file."""
+    raw = reader.document.values.get("tests")
     if raw is None:
         return ()
     if not isinstance(raw, list | tuple):
         says = f"'tests' is {show(raw)}, expected a list of tests"
-        reading.found("wrong-type", ("tests",), says, "write '- name: ...' below it")
+        reader.report("wrong-type", ("tests",), says, "write '- name: ...' below it")
         return ()
-    return tuple(case for at, each in enumerate(raw) if (case := _case(reading, each, ("tests", at))) is not None)
+    return tuple(case for at, each in enumerate(raw) if (case := _read_case(reader, each, ("tests", at))) is not None)
 
 
-def _case(reading: Reader, raw: Any, keys: Keys) -> Case | None:
+def _read_case(reader: Reader, raw: Any, keys: Keys) -> Case | None:
     if not isinstance(raw, Mapping):
         says = f"a test is {show(raw)}, expected a mapping"
-        reading.found("wrong-type", keys, says, "write 'name', 'given' and 'expect'")
+        reader.report("wrong-type", keys, says, "write 'name', 'given' and 'expect'")
         return None
     case = Case(raw)
-    case.at = reading.document.place(keys)
+    case.at = reader.document.place(keys)
     return case
 
 
 class _Restart(Options):
-    limit: int = Field(default=5, ge=0, description="How many restarts in `within` are allowed.")
-    within: Duration = Field(default="10 minutes", description="The time that `limit` is about.")
+    limit: int = Field(default=5, ge=0, description="How many restarts are allowed in `within`.")
+    within: Duration = Field(default="10 minutes", description="The time window of `limit`.")
     backoff: Duration = Field(default="1 second", description="The wait before the first restart; it doubles.")
     most: Duration = Field(default="1 minute", description="The longest wait.")
-    jitter: float = Field(default=0.2, ge=0, le=1, description="The part of a wait that is left to chance.")
-    healthy_after: Duration = Field(default="5 minutes", description="A run of this length forgets what was before.")
+    jitter: float = Field(default=0.2, ge=0, le=1, description="The random part of a wait.")
+    healthy_after: Duration = Field(
+        default="5 minutes", description="A run of this length resets the count of restarts."
+    )
     stalled_after: Duration = Field(default="10 minutes", description="A batch may take at least this long.")
-    stalled_times: float = Field(default=10.0, ge=1, description="And this many times as long as is usual.")
+    stalled_times: float = Field(default=10.0, ge=1, description="And at least this many times the usual duration.")
 
 
-def read_restart(reading: Reader) -> Restart:
-    """The policy in the file, or the usual one."""
-    raw = reading.document.values.get("restart")
+def read_restart(reader: Reader) -> Restart:
+    """Read the restart policy; by default the usual one."""
+    raw = reader.document.values.get("restart")
     if raw is None:
         return Restart()
     if not isinstance(raw, Mapping):
         says = f"'restart' is {show(raw)}, expected a mapping"
-        reading.found("wrong-type", ("restart",), says, "write 'restart: {limit: 5, within: 10 minutes}'")
+        reader.report("wrong-type", ("restart",), says, "write 'restart: {limit: 5, within: 10 minutes}'")
         return Restart()
-    given = read_options(reading, _Restart, dict(raw), ("restart",), "'restart'")
+    given = read_options(reader, _Restart, dict(raw), ("restart",), "'restart'")
     if given is None:
         return Restart()
     return Restart(
@@ -166,59 +168,59 @@ class _History(Options):
 
 
 class _Webhook(Options):
-    url: str = Field(description="Where events are posted to.")
-    events: Names = Field(default=(), description="Which events; every failure and restart if left out.")
-    body: Literal["event", "slack", "rows"] = Field(default="event", description="What is posted.")
+    url: str = Field(description="The address that events are posted to.")
+    events: Names = Field(default=(), description="Which events; by default failures and restarts.")
+    body: Literal["event", "slack", "rows"] = Field(default="event", description="The format of the request body.")
 
     @field_validator("url")
     @classmethod
     def _is_http(cls, url: str) -> str:
         if not re.match(r"https?://[^\s/]+", url):
-            raise ValueError("a webhook begins with https:// or http://")
+            raise ValueError("'url' must start with https:// or http://")
         return url
 
 
-def read_history(reading: Reader) -> float:
-    """`history: 7 days` in seconds."""
-    given = reading.document.values.get("history")
+def read_history(reader: Reader) -> float:
+    """Read `history: 7 days` in seconds."""
+    given = reader.document.values.get("history")
     if given is None:
         return _DEFAULT_SECONDS
-    read = read_options(reading, _History, {"history": given}, (), "the pipeline")
+    read = read_options(reader, _History, {"history": given}, (), "the pipeline")
     return seconds(read.history) if read else _DEFAULT_SECONDS
 
 
-def read_listeners(reading: Reader) -> tuple[str, ...]:
-    """`listeners: ["module:Class"]`."""
+def read_listeners(reader: Reader) -> tuple[str, ...]:
+    """Read `listeners: ["module:Class"]`."""
     found = []
-    for number, each in enumerate(_list(reading, "listeners", '["module:Class"]')):
+    for number, each in enumerate(_read_list(reader, "listeners", '["module:Class"]')):
         if isinstance(each, str) and _LISTENER.fullmatch(each):
             found.append(each)
         else:
-            fix = "write 'module:Class', a StreamingQueryListener in a .py file beside this one"
-            reading.found("wrong-type", ("listeners", number), f"a listener is {show(each)}", fix)
+            fix = "write 'module:Class', a StreamingQueryListener in a .py file next to this one"
+            reader.report("wrong-type", ("listeners", number), f"a listener is {show(each)}", fix)
     return tuple(found)
 
 
-def read_webhooks(reading: Reader) -> tuple[Webhook, ...]:
-    """`webhooks: [{url: ..., events: [...]}]`."""
-    made = []
-    for number, each in enumerate(_list(reading, "webhooks", "[{url: ...}]")):
+def read_webhooks(reader: Reader) -> tuple[Webhook, ...]:
+    """Read `webhooks: [{url: ..., events: [...]}]`."""
+    webhooks = []
+    for number, each in enumerate(_read_list(reader, "webhooks", "[{url: ...}]")):
         keys: Keys = ("webhooks", number)
         if not isinstance(each, Mapping):
             says = f"a webhook is {show(each)}, expected a mapping"
-            reading.found("wrong-type", keys, says, "write '- url: ...'")
+            reader.report("wrong-type", keys, says, "write '- url: ...'")
             continue
-        read = read_options(reading, _Webhook, dict(each), keys, "a webhook")
+        read = read_options(reader, _Webhook, dict(each), keys, "a webhook")
         if read is not None:
-            made.append(Webhook(read.url, reading.document.place(keys), read.events, read.body))
-    return tuple(made)
+            webhooks.append(Webhook(read.url, reader.document.place(keys), read.events, read.body))
+    return tuple(webhooks)
 
 
-def _list(reading: Reader, key: str, example: str) -> list[Any]:
-    given = reading.document.values.get(key)
+def _read_list(reader: Reader, key: str, example: str) -> list[Any]:
+    given = reader.document.values.get(key)
     if given is None:
         return []
     if isinstance(given, list | tuple):
         return list(given)
-    reading.found("wrong-type", (key,), f"'{key}' is {show(given)}, expected a list", f"write '{key}: {example}'")
+    reader.report("wrong-type", (key,), f"'{key}' is {show(given)}, expected a list", f"write '{key}: {example}'")
     return []

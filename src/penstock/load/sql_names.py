@@ -1,4 +1,4 @@
-"""Which streams a SQL text reads, found without Spark."""
+"""Finds the tables that a SQL text reads, without Spark."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from penstock.sql import Parsed, Token, parse
 
 
-def sql_names(text: str, spelling: Mapping[str, str]) -> tuple[str, ...]:
-    """The tables that a text reads, each once; `a.b` and files come as they are.
+def find_table_names(text: str, spelling: Mapping[str, str]) -> tuple[str, ...]:
+    """The distinct tables that a text reads; `a.b` and file paths are included unchanged.
 
-    `spelling` has the streams that exist, by their names in lower case.
+    `spelling` maps the lower-case names of existing streams to their spelling.
     """
     parsed = parse(text)
     if parsed.tree is None:
-        return _mentioned(parsed, spelling)
+        return _scan_tokens(parsed, spelling)
     names = [name for table in _tables(parsed.tree) for name in _names_of(table, spelling)]
     return tuple(dict.fromkeys(spelling.get(name.lower(), name) for name in names))
 
@@ -29,8 +29,8 @@ _CLAUSES = frozenset(
 )
 
 
-def _mentioned(parsed: Parsed, spelling: Mapping[str, str]) -> tuple[str, ...]:
-    """Without a tree: the known names that stand where a table can, after FROM, JOIN or TABLE."""
+def _scan_tokens(parsed: Parsed, spelling: Mapping[str, str]) -> tuple[str, ...]:
+    """Fallback without a tree: the known names in the position of a table, after FROM, JOIN or TABLE."""
     found: list[str] = []
     levels = [_Level(is_query=True)]
     for token, following in zip_longest(parsed.tokens, parsed.tokens[1:]):
@@ -39,24 +39,24 @@ def _mentioned(parsed: Parsed, spelling: Mapping[str, str]) -> tuple[str, ...]:
         elif token.text == ")" and len(levels) > 1:
             levels.pop()
             levels[-1].wants_table = False
-        elif levels[-1].takes(token) and not (following and following.text == "."):
+        elif levels[-1].consume(token) and not (following and following.text == "."):
             found.append(token.name.lower())
     return tuple(dict.fromkeys(spelling[name] for name in found if name in spelling))
 
 
 @dataclass
 class _Level:
-    """What has been read inside one pair of brackets."""
+    """The scan state inside one pair of parentheses."""
 
     wants_table: bool = False
     is_query: bool = False
     in_from: bool = False
     is_new: bool = True
 
-    def takes(self, token: Token) -> bool:
+    def consume(self, token: Token) -> bool:
         """Whether this token names a table."""
-        word = token.text.lower() if token.kind == "word" else ""
-        # EXTRACT(day FROM x) has a FROM too, but is no query.
+        word = token.text.lower() if token.type == "word" else ""
+        # EXTRACT(day FROM x) has a FROM too, but is not a query.
         is_from = word == "from" and (self.is_query or self.is_new)
         names_table = self.wants_table and token.is_name and word not in ("stream", "lateral", *_CLAUSES)
         self.is_query = self.is_query or is_from or word in ("select", "table")

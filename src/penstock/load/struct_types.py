@@ -1,4 +1,4 @@
-"""A StructType of Spark as the DDL that a file has; `StructType.toDDL` itself needs a running Spark."""
+"""Converts a StructType to DDL; `StructType.toDDL` itself needs a running Spark."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def with_ddl(value: Any) -> Any:
-    """The value with every StructType in it as DDL."""
+def replace_struct_types(value: Any) -> Any:
+    """Replace every StructType inside a value by its DDL."""
     if _kind(value) == "struct":
         return to_ddl(value)
-    return {key: with_ddl(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+    return {key: replace_struct_types(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
 def to_ddl(schema: Any) -> str:
-    """`id bigint NOT NULL, name string` of a StructType."""
+    """Convert a StructType to DDL: `id bigint NOT NULL, name string`."""
     return ", ".join(_field(field, " ") for field in schema.fields)
 
 
@@ -37,6 +37,6 @@ def _type(data_type: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    # By its methods, not by its class: loading a file does not import Spark.
+    # Duck-typed, because loading a file must not import Spark.
     is_type = callable(getattr(value, "simpleString", None)) and callable(getattr(value, "typeName", None))
     return str(value.typeName()) if is_type else ""

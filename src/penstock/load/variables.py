@@ -1,11 +1,11 @@
-"""`${...}` in values: variables, and secrets from the environment or from files.
+"""Substitutes `${...}` in values: variables, and secrets from the environment, files or a provider.
 
 ${NAME}           a variable, by default of the environment
 ${NAME:-default}  the same, or the default
 ${env:NAME}       a secret from the environment
-${file:path}      a secret from a file that only its owner can read, in the pipeline's folder or in one of those that
-                  the environment variable PENSTOCK_SECRET_FOLDERS lists, separated by commas
-${secret:name}    a secret that the function of `secrets:` hands out
+${file:path}      a secret from a file that only its owner can read, in the pipeline's folder or in one of the folders
+                  in the environment variable PENSTOCK_SECRET_FOLDERS, separated by commas
+${secret:name}    a secret from the function of `secrets:`
 $${               the two characters ${
 """
 
@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock.load.reading import Document, Reader, Unset
-from penstock.load.scalars import typed
+from penstock.load.reader import Document, Reader, Unset
+from penstock.load.scalars import parse_scalar
 from penstock.load.secrets import NoSecretError, Provider
 from penstock.model import Keys
 from penstock.options import Secret
 from penstock.text import nearest
 
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 FOLDERS = "PENSTOCK_SECRET_FOLDERS"
 _REFERENCE = re.compile(r"\$(?P<literal>\$\{)|\$\{(?P<inside>[^}]*)\}|(?P<open>\$\{)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,22 +35,22 @@ _FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME}, ${file:path} or ${secret
 
 
 def substitute(document: Document, variables: Mapping[str, str] | None = None) -> Reader:
-    """The document with every `${...}` in its values replaced, and what could not be."""
+    """Replace every `${...}` in the values of a document; failures are findings."""
     work = _Substitution(Reader(document), os.environ if variables is None else variables, Provider(document))
     values = work.value(document.values, ())
     done = replace(document, values=values, spelled={**document.spelled, **work.spelled})
-    return Reader(done, work.reading.findings)
+    return Reader(done, work.reader.findings)
 
 
 @dataclass(frozen=True)
 class _Substitution:
-    reading: Reader
+    reader: Reader
     variables: Mapping[str, str]
     provider: Provider
     spelled: dict[Keys, str] = field(default_factory=dict)
 
     def value(self, value: Any, keys: Keys) -> Any:
-        """A value with its references replaced; keys of mappings stay as they are."""
+        """Replace the references in a value; keys of mappings are left alone."""
         if isinstance(value, Mapping):
             return {key: self.value(each, (*keys, key)) for key, each in value.items()}
         if isinstance(value, list | tuple):
@@ -67,14 +67,14 @@ class _Substitution:
             return Secret(result)
         if _is_sql(keys):
             return self._sql(text, [part or "" for part in parts], result, keys)
-        return self._retyped(text, result, keys)
+        return self._parse_value(text, result, keys)
 
-    def _retyped(self, text: str, result: str, keys: Keys) -> Any:
+    def _parse_value(self, text: str, result: str, keys: Keys) -> Any:
         match = _REFERENCE.fullmatch(text)
         if match is None or match["inside"] is None:
             return result
         self.spelled[keys] = result
-        return typed(result)
+        return parse_scalar(result)
 
     def _part(self, match: re.Match[str], keys: Keys) -> str | None:
         if match["literal"]:
@@ -85,10 +85,12 @@ class _Substitution:
                 keys, "'${' is opened and never closed", "close it with '}', or write '$${' for the text"
             )
         if "${" in inside:
-            return self._refuse(keys, "a '${...}' stands inside another", "use one variable; nothing is replaced twice")
+            return self._refuse(
+                keys, "a '${...}' is nested in another", "use one variable; substitution is not recursive"
+            )
         kind, colon, rest = inside.partition(":")
         if colon and not rest.startswith("-"):
-            return self._provided(kind, rest, keys)
+            return self._secret(kind, rest, keys)
         return self._variable(kind, rest[1:] if colon else None, keys)
 
     def _variable(self, name: str, default: str | None, keys: Keys) -> str | None:
@@ -102,7 +104,7 @@ class _Substitution:
             return self._refuse(keys, f"the variable '{name}' is not set", fix)
         return value
 
-    def _provided(self, kind: str, rest: str, keys: Keys) -> str | None:
+    def _secret(self, kind: str, rest: str, keys: Keys) -> str | None:
         if kind == "env" and _NAME.fullmatch(rest):
             value = os.environ.get(rest)
             if value is None:
@@ -117,15 +119,15 @@ class _Substitution:
             except NoSecretError as error:
                 return self._refuse(keys, error.says, error.fix)
         else:
-            return self._refuse(keys, f"'${{{kind[:40]}:...}}' is not known", _FORMS)
+            return self._refuse(keys, f"unknown reference '${{{kind[:40]}:...}}'", _FORMS)
         return Secret(value)
 
     def _file(self, name: str, keys: Keys) -> str | None:
-        folder = Path(self.reading.document.folder)
+        folder = Path(self.reader.document.folder)
         try:
-            # Links are followed first: what counts is where the file is.
+            # Resolve links first: what counts is the real location.
             path = Path(folder, name).resolve(strict=True)
-            problem = _outside(path, folder) or _not_secret(path.stat())
+            problem = _check_folder(path, folder) or _find_risk(path.stat())
             text = "" if problem else path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             problem = (getattr(error, "strerror", None) or "not UTF-8 text").lower(), "correct the path or the file"
@@ -134,8 +136,8 @@ class _Substitution:
         return text.rstrip("\r\n")
 
     def _sql(self, text: str, parts: list[str], result: str, keys: Keys) -> str:
-        # A value may fill a name, a number or a quoted text; it must never add to the statement.
-        if _same_shape(text, parts, result):
+        # A value may be a name, a number or part of a string, but must never add tokens to the statement.
+        if _has_same_tokens(text, parts, result):
             return result
         names = ", ".join(match[0] for match in _REFERENCE.finditer(text))
         says = f"the value of {names} would change the SQL around it"
@@ -143,7 +145,7 @@ class _Substitution:
         return text
 
     def _refuse(self, keys: Keys, says: str, fix: str) -> str | None:
-        self.reading.found("variable", keys, says, fix)
+        self.reader.report("variable", keys, says, fix)
         return None
 
 
@@ -151,28 +153,28 @@ def _is_sql(keys: Keys) -> bool:
     return keys[:1] == ("steps",) and (len(keys) == 2 or keys[2:] == ("sql",))
 
 
-def _outside(path: Path, folder: Path) -> tuple[str, str] | None:
+def _check_folder(path: Path, folder: Path) -> tuple[str, str] | None:
     listed = os.environ.get(FOLDERS, "").split(",")
     allowed = [folder, *(Path(each.strip()) for each in listed if each.strip())]
     if any(path.is_relative_to(each.resolve()) for each in allowed):
         return None
-    return "it is outside of the pipeline's folder", f"move it there, or add its folder to {FOLDERS}"
+    return "it is outside the pipeline's folder", f"move it there, or add its folder to {FOLDERS}"
 
 
-def _not_secret(found: os.stat_result) -> tuple[str, str] | None:
+def _find_risk(found: os.stat_result) -> tuple[str, str] | None:
     if not stat.S_ISREG(found.st_mode):
         return "it is not a regular file", "give a file"
     if found.st_mode & 0o077:
         return f"others can read it (mode {stat.S_IMODE(found.st_mode):03o})", "run chmod 600 on it"
-    if found.st_size > MOST_BYTES:
-        return f"it has {found.st_size} bytes, more than {MOST_BYTES}", "give a file with the secret alone"
+    if found.st_size > MAX_BYTES:
+        return f"it has {found.st_size} bytes, more than {MAX_BYTES}", "give a file that contains only the secret"
     return None
 
 
-def _same_shape(text: str, parts: list[str], result: str) -> bool:
+def _has_same_tokens(text: str, parts: list[str], result: str) -> bool:
     from penstock.sql import parse
 
-    # A minus sign is a token of its own, and harmless before a number.
+    # A minus sign is a separate token, and harmless before a number.
     signs = ["-" if part.startswith("-") and _NUMBER.fullmatch(part) else "" for part in parts]
     marks = [f"penstock{at}mark" for at in range(len(parts))]
     waiting = iter(sign + mark for sign, mark in zip(signs, marks, strict=True))

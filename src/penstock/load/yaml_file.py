@@ -1,4 +1,4 @@
-"""YAML text to plain values that know their lines; safe for any text."""
+"""Parses YAML into plain values with their locations; safe for untrusted text."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from typing import Any, NoReturn
 import yaml
 
 from penstock.errors import LoadError
-from penstock.load.reading import Document, in_file_order
-from penstock.load.scalars import typed
+from penstock.load.reader import Document, sort_by_location
+from penstock.load.scalars import parse_scalar
 from penstock.model import Finding, Keys, Location
 
-MOST_BYTES = 1_000_000
-MOST_DEPTH = 50
-MOST_ALIASED = 10_000
+MAX_BYTES = 1_000_000
+MAX_DEPTH = 50
+MAX_ALIASED = 10_000
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(path: Path, file: str) -> Document:
-    """The document of a file, or a LoadError with everything that is wrong with it as YAML."""
+    """Read the document of a file; a LoadError has every YAML error."""
     return parse_yaml(_text(path, file), file, str(path.parent))
 
 
 def parse_yaml(text: str, file: str, folder: str = ".") -> Document:
-    """The document of a text; a LoadError with everything that is wrong with it as YAML."""
+    """Parse the document of a text; a LoadError has every YAML error."""
     tree = _Tree(file, text.splitlines())
     try:
         for event in _events(text):
-            tree.take(event)
+            tree.add(event)
     except yaml.YAMLError as error:
-        tree.findings.append(explain(error, file, tree.lines))
+        tree.findings.append(explain_error(error, file, tree.lines))
     except _StopError:
         pass
     tree.check_top()
     if tree.findings:
-        raise LoadError(in_file_order(tree.findings))
+        raise LoadError(sort_by_location(tree.findings))
     return Document(tree.top, file, folder, tree.places, tree.texts)
 
 
 def _text(path: Path, file: str) -> str:
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise _refused(file, "this is not a regular file", "give a .yaml file")
-    if found.st_size > MOST_BYTES:
-        raise _refused(file, f"the file has {found.st_size} bytes, more than {MOST_BYTES}", "keep data out of it")
+        raise _load_error(file, "this is not a regular file", "give a .yaml file")
+    if found.st_size > MAX_BYTES:
+        raise _load_error(file, f"the file has {found.st_size} bytes, more than {MAX_BYTES}", "keep data out of it")
     return decode_text(path.read_bytes(), file)
 
 
 def decode_text(data: bytes, file: str) -> str:
-    """The text of a file; a LoadError if it is too long or not UTF-8."""
-    if len(data) > MOST_BYTES:
-        raise _refused(file, f"the file has more than {MOST_BYTES} bytes", "keep data out of it")
+    """Decode the bytes of a file; a LoadError if they are too long or not UTF-8."""
+    if len(data) > MAX_BYTES:
+        raise _load_error(file, f"the file has more than {MAX_BYTES} bytes", "keep data out of it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,12 +64,12 @@ def decode_text(data: bytes, file: str) -> str:
         raise LoadError([finding]) from None
 
 
-def _refused(file: str, says: str, fix: str) -> LoadError:
+def _load_error(file: str, says: str, fix: str) -> LoadError:
     return LoadError([Finding("file", Location(file), says, fix)])
 
 
 def _events(text: str) -> Iterator[Any]:
-    # Events, not nodes: a parser that builds nodes recurses as deep as the text says.
+    # Events, not nodes: the node parser recurses as deep as the text is nested.
     loader = _Loader(text)
     try:
         while loader.check_event():
@@ -79,12 +79,12 @@ def _events(text: str) -> Iterator[Any]:
 
 
 class _StopError(Exception):
-    """Nothing after this place can be understood."""
+    """Parsing cannot continue after this error."""
 
 
 @dataclass
-class _Open:
-    """A mapping or a list that is being filled."""
+class _OpenCollection:
+    """A mapping or list being filled."""
 
     values: Any
     keys: Keys
@@ -95,7 +95,7 @@ class _Open:
 
 
 class _Tree:
-    """Values, places and findings, filled event by event."""
+    """Values, locations and findings, built event by event."""
 
     def __init__(self, file: str, lines: list[str]) -> None:
         self.file, self.lines = file, lines
@@ -104,15 +104,15 @@ class _Tree:
         self.texts: dict[Keys, Location] = {}
         self.top: Any = None
         self._documents = 0
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._aliased = 0
 
-    def take(self, event: Any) -> None:
+    def add(self, event: Any) -> None:
         """Add one event of the parser."""
         if isinstance(event, yaml.NodeEvent):
             self._check_tag(event)
-            self._take_node(event)
+            self._add_node(event)
         elif isinstance(event, yaml.CollectionEndEvent):
             done = self._open.pop()
             self._close(done.values, done.size, done.anchor)
@@ -122,45 +122,45 @@ class _Tree:
                 self._stop("yaml", event, "a second document starts here with '---'", "write one pipeline per file")
 
     def check_top(self) -> None:
-        """A finding unless the file is a mapping."""
+        """Report a file that is not a mapping."""
         if self.findings or isinstance(self.top, dict):
             return
         at = Location(self.file)
         found = "the file is empty" if self.top is None else "the file is not a mapping of keys to values"
         self.findings.append(Finding("yaml", at, found, "a pipeline has at least 'sources:' and 'sinks:'"))
 
-    def _take_node(self, event: Any) -> None:
+    def _add_node(self, event: Any) -> None:
         holder = self._open[-1] if self._open else None
         if holder is not None and isinstance(holder.values, dict) and holder.key is None:
-            self._take_key(holder, event)
+            self._add_key(holder, event)
             return
         keys = self._keys(event, holder)
         if isinstance(event, yaml.AliasEvent):
-            self._close(*self._of_anchor(event))
+            self._close(*self._resolve_alias(event))
         elif isinstance(event, yaml.ScalarEvent):
             self._close(self._scalar(event, keys), 1, event.anchor)
         else:
-            if len(self._open) >= MOST_DEPTH:
-                self._stop("yaml", event, f"the nesting is deeper than {MOST_DEPTH} levels", "flatten it")
+            if len(self._open) >= MAX_DEPTH:
+                self._stop("yaml", event, f"the nesting is deeper than {MAX_DEPTH} levels", "flatten it")
             values: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
             self._anchors.pop(event.anchor, None)
-            self._open.append(_Open(values, keys, event.anchor))
+            self._open.append(_OpenCollection(values, keys, event.anchor))
 
-    def _take_key(self, holder: _Open, event: Any) -> None:
+    def _add_key(self, holder: _OpenCollection, event: Any) -> None:
         if not isinstance(event, yaml.ScalarEvent):
             says, fix = "a key is a list, a mapping or an alias", "write a word; quote text that starts with '{' or '['"
             self._stop("yaml", event, says, fix)
         key, at = event.value, self._at(event)
         if key == "<<" and not event.style:
-            self._note("yaml", at, "'<<' does not merge mappings here", "write the keys out")
+            self._report("yaml", at, "'<<' does not merge mappings here", "write the keys out")
         if key in holder.lines:
             says = f"{key!r} is written twice, first on line {holder.lines[key]}"
-            self._note("duplicate-key", at, says, "keep one")
+            self._report("duplicate-key", at, says, "keep one")
         holder.lines.setdefault(key, at.line)
         holder.key = key
         self.places.setdefault((*holder.keys, key), at)
 
-    def _keys(self, event: Any, holder: _Open | None) -> Keys:
+    def _keys(self, event: Any, holder: _OpenCollection | None) -> Keys:
         if holder is None:
             return ()
         if holder.key is not None:
@@ -173,7 +173,7 @@ class _Tree:
         if event.style:
             self.texts.setdefault(keys, self._text_place(event))
             return event.value
-        value = typed(event.value)
+        value = parse_scalar(event.value)
         if isinstance(value, str):
             self.texts.setdefault(keys, self._at(event))
         return value
@@ -189,7 +189,7 @@ class _Tree:
                 return Location(self.file, number + 1, column + 1)
         return Location(self.file, number + 1)
 
-    def _of_anchor(self, event: Any) -> tuple[Any, int, None]:
+    def _resolve_alias(self, event: Any) -> tuple[Any, int, None]:
         name = event.anchor
         if any(each.anchor == name for each in self._open):
             self._stop("yaml", event, f"'*{name}' contains itself", "write the value out")
@@ -197,8 +197,8 @@ class _Tree:
             self._stop("yaml", event, f"'*{name}' refers to nothing before it", f"mark a value with '&{name}' first")
         value, size = self._anchors[name]
         self._aliased += size
-        if self._aliased > MOST_ALIASED:
-            self._stop("yaml", event, f"aliases repeat more than {MOST_ALIASED} values", "write less of them")
+        if self._aliased > MAX_ALIASED:
+            self._stop("yaml", event, f"aliases repeat more than {MAX_ALIASED} values", "use fewer")
         return value, size, None
 
     def _close(self, value: Any, size: int, anchor: str | None) -> None:
@@ -220,23 +220,23 @@ class _Tree:
         if tag:
             short = tag.replace("tag:yaml.org,2002:", "!!")
             says = f"the tag '{short[:60]}' is not allowed"
-            self._note("yaml-tag", self._at(event), says, "write the value alone; quotes make it text")
+            self._report("yaml-tag", self._at(event), says, "write the value alone; quotes make it text")
 
     def _at(self, event: Any) -> Location:
         return Location(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _note(self, rule: str, at: Location, says: str, fix: str) -> None:
+    def _report(self, rule: str, at: Location, says: str, fix: str) -> None:
         self.findings.append(Finding(rule, at, says, fix))
 
     def _stop(self, rule: str, event: Any, says: str, fix: str) -> NoReturn:
-        self._note(rule, self._at(event), says, fix)
+        self._report(rule, self._at(event), says, fix)
         raise _StopError
 
 
 _BRACKET = "a bracket is not closed, or a comma is missing"
 _WORDS = {
     "mapping values are not allowed": (
-        "a ': ' stands where it cannot",
+        "a ': ' is not allowed here",
         "quote the text that contains it, or indent the key",
     ),
     "did not find expected key": ("the indentation does not fit", "align this key with its neighbours"),
@@ -246,22 +246,22 @@ _WORDS = {
     "expected ',' or '}'": (_BRACKET, "close the mapping with '}'"),
     "found unexpected end of stream": ("a quote is opened and never closed", "close it"),
     "unknown escape character": ("a backslash in double quotes starts an escape", "use single quotes"),
-    "special characters are not allowed": ("a control character is in the file", "take it out"),
-    "control characters are not allowed": ("a control character is in the file", "take it out"),
+    "special characters are not allowed": ("a control character is in the file", "remove it"),
+    "control characters are not allowed": ("a control character is in the file", "remove it"),
 }
 
 
-def explain(error: yaml.YAMLError, file: str, lines: list[str]) -> Finding:
-    """The parser's complaint as a finding at its line and column."""
+def explain_error(error: yaml.YAMLError, file: str, lines: list[str]) -> Finding:
+    """Convert a parser error to a finding at its line and column."""
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
-    at = Location(file, mark.line + 1, mark.column + 1) if mark else _of_position(error, file, lines)
+    at = Location(file, mark.line + 1, mark.column + 1) if mark else _locate(error, file, lines)
     line = lines[at.line - 1] if at.line <= len(lines) else ""
-    says, fix = _plain(problem, line, at.column)
+    says, fix = _explain(problem, line, at.column)
     return Finding(rule="yaml", at=at, says=f"not YAML: {says}", fix=fix)
 
 
-def _plain(problem: str, line: str, column: int) -> tuple[str, str]:
+def _explain(problem: str, line: str, column: int) -> tuple[str, str]:
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return "a tab indents this line", "indent with spaces"
     if "${" in line and "expected ','" in problem:
@@ -271,7 +271,7 @@ def _plain(problem: str, line: str, column: int) -> tuple[str, str]:
     return next((words for part, words in _WORDS.items() if part in problem), (problem, "correct this line"))
 
 
-def _of_position(error: yaml.YAMLError, file: str, lines: list[str]) -> Location:
+def _locate(error: yaml.YAMLError, file: str, lines: list[str]) -> Location:
     left = getattr(error, "position", 0)
     for number, line in enumerate(lines, start=1):
         if left <= len(line):

@@ -1,8 +1,8 @@
-"""The live page: pipelines of a storage in a browser, on loopback, behind a token. No Spark in this process."""
+"""The live page: the pipelines of a storage in a browser. This process does not start Spark."""
 
 from __future__ import annotations
 
 from penstock.page.app import app
-from penstock.page.server import Served, served
+from penstock.page.server import ServedPage, serve
 
-__all__ = ["Served", "app", "served"]
+__all__ = ["ServedPage", "app", "serve"]

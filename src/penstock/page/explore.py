@@ -1,4 +1,4 @@
-"""Looks that viewers have asked for: each a process of its own, ended when nobody looks any more."""
+"""The previews that viewers run in Explore, each in a separate process that ends with its viewer."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from typing import Any
 
 EXPLORER = (sys.executable, "-m", "penstock.page.explorer")
 LIMITS = {"rows": 100_000, "seconds": 1800.0, "per_second": 500, "batch_rows": 20_000}
-_MOST = 3
+_MAX_PREVIEWS = 3
 _ATTACH_SECONDS = 15.0
-_LEAVE_SECONDS = 3.0
-_STARTING_SECONDS = 120.0
-_LONGEST_LINE = 64 * 2**20
+_EXIT_SECONDS = 3.0
+_START_SECONDS = 120.0
+_MAX_LINE_BYTES = 64 * 2**20
 
 
 class BusyError(Exception):
-    """There are as many looks under way as we allow."""
+    """As many previews as allowed are running."""
 
 
 @dataclass(eq=False)
-class _Look:
+class _PreviewProcess:
     process: asyncio.subprocess.Process
     task: asyncio.Task[None] | None = None
     attached: bool = False
 
     async def end(self) -> None:
-        """Ask it to end, then make it; its JVM is in its group."""
+        """Ask the process to exit, then kill its group, which includes the JVM."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
-            await asyncio.wait_for(self.process.wait(), _LEAVE_SECONDS)
+            await asyncio.wait_for(self.process.wait(), _EXIT_SECONDS)
         except asyncio.TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -45,15 +45,15 @@ class _Look:
 
 
 @dataclass
-class Explore:
-    """Every look that is under way."""
+class Previews:
+    """The previews that are running."""
 
-    most: int = _MOST
-    _looks: dict[str, _Look] = field(default_factory=dict)
+    limit: int = _MAX_PREVIEWS
+    _running: dict[str, _PreviewProcess] = field(default_factory=dict)
 
-    async def begin(self, asked: dict[str, Any]) -> str:
-        """Start a look; its id. It ends soon unless someone attaches."""
-        if len(self._looks) >= self.most:
+    async def start(self, request: dict[str, Any]) -> str:
+        """Start a preview and return its id; it ends soon unless a client reads its messages."""
+        if len(self._running) >= self.limit:
             raise BusyError
         process = await asyncio.create_subprocess_exec(
             *EXPLORER,
@@ -61,52 +61,52 @@ class Explore:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
-            limit=_LONGEST_LINE,
+            limit=_MAX_LINE_BYTES,
         )
         assert process.stdin is not None
-        process.stdin.write(json.dumps({**asked, "limits": LIMITS}).encode() + b"\n")
-        look = _Look(process)
+        process.stdin.write(json.dumps({**request, "limits": LIMITS}).encode() + b"\n")
+        preview = _PreviewProcess(process)
         number = secrets.token_hex(8)
-        self._looks[number] = look
-        look.task = asyncio.create_task(self._watch(number, look))
+        self._running[number] = preview
+        preview.task = asyncio.create_task(self._watch(number, preview))
         return number
 
-    async def rows(self, number: str) -> AsyncIterator[dict[str, Any]]:
-        """What a look says, line by line; leaving this ends the look."""
-        look = self._looks.get(number)
-        if look is None or look.attached:
-            yield {"what": "error", "says": "this look has ended; run it again"}
+    async def messages(self, number: str) -> AsyncIterator[dict[str, Any]]:
+        """The messages of a preview; it ends when this generator is closed."""
+        preview = self._running.get(number)
+        if preview is None or preview.attached:
+            yield {"what": "error", "says": "this preview has ended; run it again"}
             return
-        look.attached = True
-        assert look.process.stdout is not None
+        preview.attached = True
+        assert preview.process.stdout is not None
         last = ""
         try:
-            async for line in look.process.stdout:
-                said = json.loads(line)
-                last = said["what"]
-                yield said
+            async for line in preview.process.stdout:
+                content = json.loads(line)
+                last = content["what"]
+                yield content
             if last not in ("end", "error"):
-                code = await look.process.wait()
-                says = f"the look ended with code {code}; ask for less, or try it with penstock preview"
+                code = await preview.process.wait()
+                says = f"the preview ended with exit code {code}; ask for less, or try it with penstock preview"
                 yield {"what": "error", "says": says}
         finally:
             await self.stop(number)
 
     async def stop(self, number: str) -> None:
-        """End a look, if it is still under way."""
-        look = self._looks.pop(number, None)
-        if look is not None:
-            if look.task is not None:
-                look.task.cancel()
-            await asyncio.shield(look.end())
+        """Stop a preview, if it is still running."""
+        preview = self._running.pop(number, None)
+        if preview is not None:
+            if preview.task is not None:
+                preview.task.cancel()
+            await asyncio.shield(preview.end())
 
     async def close(self) -> None:
-        """End them all."""
-        await asyncio.gather(*(self.stop(number) for number in list(self._looks)))
+        """Stop all previews."""
+        await asyncio.gather(*(self.stop(number) for number in list(self._running)))
 
-    async def _watch(self, number: str, look: _Look) -> None:
+    async def _watch(self, number: str, preview: _PreviewProcess) -> None:
         await asyncio.sleep(_ATTACH_SECONDS)
-        if look.attached:
-            await asyncio.sleep(LIMITS["seconds"] + _STARTING_SECONDS)
-        look.task = None
+        if preview.attached:
+            await asyncio.sleep(LIMITS["seconds"] + _START_SECONDS)
+        preview.task = None
         await self.stop(number)

@@ -1,7 +1,7 @@
-"""The process behind Explore: what to look at comes as the first line of standard input, and its end ends this.
+"""The process of a preview: the request is the first line of standard input, and closing standard input ends it.
 
-It is a process of its own so that what is typed into a page can neither slow nor break a pipeline, and so that it can
-be ended from outside whatever Spark does.
+It is a separate process so that what is typed into a page can neither slow nor break a pipeline, and so that it can
+be killed whatever Spark does.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from typing import Any, Literal
 from penstock.errors import PenstockError
 from penstock.preview.query import Limits
 from penstock.preview.request import PreviewRequest, messages, open_preview
-from penstock.redaction import redacted
+from penstock.redaction import redact_values
 
-# Behind the pipeline when both want the processor, but not starved by other work on the machine.
+# Yields the CPU to the pipeline, but is not starved by other work on the machine.
 _NICE = 5
 
 
 def main() -> None:
-    """Look until it ends, or until whoever asked is gone."""
+    """Run the preview until it ends or the page closes standard input."""
     os.umask(0o077)
     os.nice(_NICE)
-    asked = json.loads(sys.stdin.readline())
-    gone = threading.Event()
-    threading.Thread(target=_listen, args=(gone,), name="lifeline", daemon=True).start()
-    # Spark and its JVM must not write between our lines.
+    request = json.loads(sys.stdin.readline())
+    closed = threading.Event()
+    threading.Thread(target=_wait_for_close, args=(closed,), name="lifeline", daemon=True).start()
+    # Spark and its JVM must not write to this pipe.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     try:
         with open_preview(
-            _wanted(asked), lambda says: _say(out, {"what": "says", "says": says}), gone.is_set
-        ) as looked:
-            for message in messages(looked):
-                _say(out, message)
+            _parse(request), lambda says: _send(out, {"what": "says", "says": says}), closed.is_set
+        ) as preview:
+            for message in messages(preview):
+                _send(out, message)
     except PenstockError as error:
-        _say(out, {"what": "error", "says": str(error)})
+        _send(out, {"what": "error", "says": str(error)})
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)
 
 
-def _wanted(asked: dict[str, Any]) -> PreviewRequest:
-    limits = Limits(**asked.get("limits", {}))
-    start: Literal["latest", "earliest"] = "earliest" if asked.get("start") == "earliest" else "latest"
+def _parse(request: dict[str, Any]) -> PreviewRequest:
+    limits = Limits(**request.get("limits", {}))
+    start: Literal["latest", "earliest"] = "earliest" if request.get("start") == "earliest" else "latest"
     return PreviewRequest(
-        asked["file"], asked.get("step") or None, asked.get("sql", ""), start, bool(asked.get("bad")), limits
+        request["file"], request.get("step") or None, request.get("sql", ""), start, bool(request.get("bad")), limits
     )
 
 
-def _say(out: Any, message: dict[str, Any]) -> None:
-    out.write(json.dumps(redacted(message)) + "\n")
+def _send(out: Any, message: dict[str, Any]) -> None:
+    out.write(json.dumps(redact_values(message)) + "\n")
 
 
-def _listen(gone: threading.Event) -> None:
+def _wait_for_close(closed: threading.Event) -> None:
     sys.stdin.read()
-    gone.set()
+    closed.set()
 
 
 if __name__ == "__main__":

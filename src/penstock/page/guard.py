@@ -1,7 +1,7 @@
-"""Who may talk to the page: asked by the right name, from the page itself, in a reasonable size.
+"""Checks every request before the app sees it: its Host, its Origin and its size.
 
-A browser on this machine can be made to send requests here by any site. So the name that it used must be ours (DNS
-rebinding), what it says about where the request comes from must be this page, and changes need more than a cookie.
+Any site can make a browser on this machine send requests here. So the Host must be ours (against DNS rebinding), the
+Origin must be this page, and POST needs a CSRF token in addition to the cookie.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
-MOST_BODY_BYTES = 65_536
+MAX_BODY_BYTES = 65_536
 _METHODS = ("GET", "HEAD", "POST")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _POLICY = (
@@ -41,22 +41,22 @@ HEADERS = (
 )
 
 
-class _RefusedError(Exception):
-    def __init__(self, status: int, says: str) -> None:
-        self.status, self.says = status, says
+class _RejectedError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        self.status, self.message = status, message
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Stands before an app and lets through what comes from the page itself."""
+    """Wraps the app and passes on only requests from the page itself."""
 
     inner: App
     names: tuple[str, ...] = ()
-    """Host names besides those of loopback that the page is reached by."""
+    """Host names of the page besides those of loopback."""
     secure: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -65,27 +65,27 @@ class Guard:
             return
         try:
             self._check(scope)
-            await self.inner(scope, _counted(receive), _with_headers(send))
-        except _RefusedError as refused:
-            await _answer(_with_headers(send), refused.status, refused.says)
+            await self.inner(scope, _limit_body(receive), _add_headers(send))
+        except _RejectedError as rejected:
+            await _respond(_add_headers(send), rejected.status, rejected.message)
         except (ClientDisconnect, LocalProtocolError):
-            # The client left, or its body was malformed and uvicorn has answered: nobody waits for us.
+            # The client disconnected, or sent a malformed body and uvicorn has responded.
             return
         except Exception as error:
-            # The app has answered 500 already.
+            # Starlette has already responded with 500.
             _log.error("the page failed at %s: %s: %s", scope["path"], type(error).__name__, error)
 
     def _check(self, scope: Scope) -> None:
         headers = _Headers(scope["headers"])
         if scope["method"] not in _METHODS:
-            raise _RefusedError(405, "use GET or POST")
+            raise _RejectedError(405, "use GET or POST")
         if not scope["path"].startswith("/") or "\x00" in scope["path"]:
-            raise _RefusedError(400, "ask for a path of this page")
+            raise _RejectedError(400, "the path is malformed")
         hosts = headers.all(b"host")
         if len(hosts) != 1:
-            raise _RefusedError(400, "a request names one host")
+            raise _RejectedError(400, "send exactly one Host header")
         if hosts[0] not in self._hosts(scope):
-            raise _RefusedError(403, "this page has another name; open it by the address that penstock printed")
+            raise _RejectedError(403, "unknown host name; open the address that penstock printed")
         self._check_origin(scope, headers)
         self._check_body(headers)
 
@@ -93,18 +93,18 @@ class Guard:
         scheme = "https" if self.secure else "http"
         ours = {f"{scheme}://{host}" for host in self._hosts(scope)}
         if any(origin not in ours for origin in headers.all(b"origin")):
-            raise _RefusedError(403, "only this page itself may ask")
+            raise _RejectedError(403, "cross-origin requests are not allowed")
         site = headers.first(b"sec-fetch-site")
         opened = scope["method"] == "GET" and scope["path"] == "/" and headers.first(b"sec-fetch-mode") == "navigate"
         if site in ("cross-site", "same-site") and not opened:
-            raise _RefusedError(403, "only this page itself may ask")
+            raise _RejectedError(403, "cross-origin requests are not allowed")
 
     def _check_body(self, headers: _Headers) -> None:
         if headers.first(b"content-encoding") not in ("", "identity"):
-            raise _RefusedError(415, "send the body as it is")
+            raise _RejectedError(415, "send the body without an encoding")
         length = headers.first(b"content-length")
-        if length and not (length.isdecimal() and len(length) < 10 and int(length) <= MOST_BODY_BYTES):
-            raise _RefusedError(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
+        if length and not (length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES):
+            raise _RejectedError(413, f"the body exceeds {MAX_BODY_BYTES:,} bytes")
 
     def _hosts(self, scope: Scope) -> set[str]:
         port = (scope.get("server") or ("", 0))[1]
@@ -122,39 +122,39 @@ class _Headers:
         return next(iter(self.all(name)), "")
 
 
-def _counted(receive: Receive) -> Receive:
-    taken = 0
+def _limit_body(receive: Receive) -> Receive:
+    received = 0
 
-    async def receiving() -> MutableMapping[str, Any]:
-        nonlocal taken
+    async def receive_part() -> MutableMapping[str, Any]:
+        nonlocal received
         message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > MOST_BODY_BYTES:
-            # Raised inside the app, which knows this exception and not ours.
-            raise HTTPException(413, f"a body has at most {MOST_BODY_BYTES:,} bytes")
+        received += len(message.get("body", b""))
+        if received > MAX_BODY_BYTES:
+            # An exception that the app handles: it is raised inside it.
+            raise HTTPException(413, f"the body exceeds {MAX_BODY_BYTES:,} bytes")
         return message
 
-    return receiving
+    return receive_part
 
 
-def _with_headers(send: Send) -> Send:
-    async def sending(message: MutableMapping[str, Any]) -> None:
+def _add_headers(send: Send) -> Send:
+    async def with_headers(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             own = [pair for pair in message.get("headers", []) if pair[0].lower() not in dict(HEADERS)]
             message = {**message, "headers": [*own, *HEADERS]}
         await send(message)
 
-    return sending
+    return with_headers
 
 
 def log_loop_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Failures outside of a request, in one line; clients that leave are no news."""
+    """Log a failure outside a request in one line; disconnects are ignored."""
     error = context.get("exception")
     if not isinstance(error, OSError):
         _log.error("the page failed: %s: %r", context["message"], error)
 
 
-async def _answer(send: Send, status: int, says: str) -> None:
+async def _respond(send: Send, status: int, message: str) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": says.encode()})
+    await send({"type": "http.response.body", "body": message.encode()})

@@ -1,4 +1,4 @@
-"""The page on a port of this machine: in the foreground, or in a thread beside something else."""
+"""Serves the page on a port, in a thread."""
 
 from __future__ import annotations
 
@@ -20,70 +20,70 @@ from penstock.page.app import app
 from penstock.page.tokens import new_token, token_file
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_MAX_WAITING = 256
-_MAX_CONNECTIONS = 2 * _MAX_WAITING
-"""Connections are accepted in bursts, faster than those before them are closed."""
-_PATIENCE_SECONDS = 10.0
+_MAX_CONNECTIONS = 256
+_HARD_MAX_CONNECTIONS = 2 * _MAX_CONNECTIONS
+"""Bursts of connections are accepted faster than idle ones are closed."""
+_REQUEST_TIMEOUT_SECONDS = 10.0
 _HEADER_BYTES = 16_384
 
 
-class Impatient(H11Protocol):
-    """Closes a connection whose request is not whole after a few seconds, however slowly it keeps coming."""
+class RequestTimeoutProtocol(H11Protocol):
+    """Closes a connection whose request is not complete in time, even if bytes keep arriving."""
 
     _timer: asyncio.TimerHandle | None = None
     _since: float = 0.0
 
     def connection_made(self, transport: Any) -> None:
-        """The time runs from the first moment: who connects has something to ask."""
+        """Start the timeout when the client connects."""
         self._since = self.loop.time()
         self._make_room()
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Until the whole request is there."""
+        """Stop the timeout when the request is complete."""
         super().data_received(data)
         if self.is_waiting:
-            self._wait()
+            self._start_timer()
         else:
-            self._enough()
+            self._stop_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to wait for."""
-        self._enough()
+        """Stop the timeout."""
+        self._stop_timer()
         super().connection_lost(exc)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has still to send a request, or the rest of one."""
+        """Whether the client has not sent a complete request yet."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def _make_room(self) -> None:
-        """Close the oldest connection that asks for nothing, so that those who do are answered."""
-        if len(self.connections) < _MAX_WAITING:
+        """Close the oldest connection without a request, to make room for others."""
+        if len(self.connections) < _MAX_CONNECTIONS:
             return
-        waiting = [each for each in self.connections if isinstance(each, Impatient) and each.is_waiting]
+        waiting = [each for each in self.connections if isinstance(each, RequestTimeoutProtocol) and each.is_waiting]
         if idle := [each for each in waiting if not each.transport.is_closing()]:
             min(idle, key=lambda each: each._since).transport.close()
 
-    def _wait(self) -> None:
+    def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(_PATIENCE_SECONDS, self._give_up)
+            self._timer = self.loop.call_later(_REQUEST_TIMEOUT_SECONDS, self._time_out)
 
-    def _enough(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         self._timer = None
         if self.is_waiting:
             self.transport.close()
 
 
 @dataclass(frozen=True)
-class Where:
-    """What the page is served on."""
+class Endpoint:
+    """Where the page is served: address, port, certificate and names."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -91,12 +91,12 @@ class Where:
     key: str = ""
     names: tuple[str, ...] = ()
     port_option: str = "--port"
-    """What the command calls `port`."""
+    """The command's option for `port`, for messages."""
 
     def __post_init__(self) -> None:
         if self.host not in _LOOPBACK and not (self.cert and self.key):
             fix = "give --cert and --key, or leave --host out"
-            raise CallError(f"the page on {self.host} would send its token over the network in the clear; {fix}")
+            raise CallError(f"the page on {self.host} would send its token over the network in plain text; {fix}")
 
     @property
     def secure(self) -> bool:
@@ -105,8 +105,8 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Served:
-    """A page that is being served."""
+class ServedPage:
+    """A running page: its address and its token."""
 
     address: str
     """Without the token."""
@@ -115,71 +115,71 @@ class Served:
 
     @property
     def link(self) -> str:
-        """To be opened in a browser; what follows `#` is not sent to the server, so it is in no log."""
+        """The address for a browser; the part after `#` is not sent to the server, so no log has it."""
         return f"{self.address}/#token={self.token}"
 
-    def invitation(self, *, terminal: bool) -> str:
+    def format_address(self, *, terminal: bool) -> str:
         """How to open it. What is not a terminal may be a journal that others read, so it does not get the token."""
         return self.link if terminal else f"{self.address}/ (the token is in {self.token_file})"
 
 
 class _Server(uvicorn.Server):
     def install_signal_handlers(self) -> None:
-        """Signals belong to whoever serves."""
+        """Leave signals to the command."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The same, as newer versions ask for it."""
+        """The same, for newer versions of uvicorn."""
         yield
 
 
 @contextmanager
-def served(storage: str, where: Where = Where(), *, only: str = "", token: str = "") -> Iterator[Served]:  # noqa: B008
-    """The page in a thread, from now until this ends; the token is a new one unless it is given."""
+def serve(storage: str, endpoint: Endpoint = Endpoint(), *, only: str = "", token: str = "") -> Iterator[ServedPage]:  # noqa: B008
+    """Serve the page in a thread while the block runs, with a new token unless one is given."""
     token = token or new_token()
-    listener = _listen(where)
-    page = app(storage, token, only=only, names=where.names, secure=where.secure)
+    listener = _listen(endpoint)
+    page = app(storage, token, only=only, names=endpoint.names, secure=endpoint.secure)
     config = uvicorn.Config(
         page,
-        http=Impatient,
+        http=RequestTimeoutProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
-        # What uvicorn warns of is what clients send. Failures of our own are logged by the guard, in one line.
+        # Uvicorn only warns about malformed requests; the guard logs our own failures.
         log_level="critical",
         access_log=False,
         server_header=False,
-        limit_concurrency=_MAX_CONNECTIONS,
+        limit_concurrency=_HARD_MAX_CONNECTIONS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        timeout_keep_alive=int(_PATIENCE_SECONDS),
+        timeout_keep_alive=int(_REQUEST_TIMEOUT_SECONDS),
         timeout_graceful_shutdown=2,
-        ssl_certfile=where.cert or None,
-        ssl_keyfile=where.key or None,
+        ssl_certfile=endpoint.cert or None,
+        ssl_keyfile=endpoint.key or None,
     )
     server = _Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), name="page", daemon=True)
     thread.start()
-    host = f"[{where.host}]" if ":" in where.host else where.host
-    scheme = "https" if where.secure else "http"
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    scheme = "https" if endpoint.secure else "http"
     port = listener.getsockname()[1]
     try:
         with token_file(storage, port, token) as file:
-            yield Served(f"{scheme}://{host}:{port}", token, file)
+            yield ServedPage(f"{scheme}://{host}:{port}", token, file)
     finally:
         server.should_exit = True
         thread.join()
         listener.close()
 
 
-def _listen(where: Where) -> socket.socket:
-    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+def _listen(endpoint: Endpoint) -> socket.socket:
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((where.host, where.port))
+        listener.bind((endpoint.host, endpoint.port))
     except OSError as error:
         listener.close()
-        says = f"port {where.port} of {where.host} cannot be used: {error.strerror}"
-        raise CallError(f"{says}; give another {where.port_option}, or 0 for any that is free") from error
+        problem = f"port {endpoint.port} of {endpoint.host} cannot be used: {error.strerror}"
+        raise CallError(f"{problem}; give another {endpoint.port_option}, or 0 for any free one") from error
     listener.listen(128)
     return listener

@@ -1,4 +1,4 @@
-"""The page's token: a new one for each run, in a file that only its owner can read, compared in constant time."""
+"""The page's token: new for each run, in a file that only its owner can read, compared in constant time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def new_token() -> str:
 
 @contextmanager
 def token_file(storage: str, port: int, token: str) -> Iterator[Path]:
-    """A file with the token while the block runs, named after the port so that Prometheus finds it after a restart.
+    """A file with the token while the block runs; its name has the port, so that Prometheus finds it after a restart.
 
     It is in the storage, or in a temporary folder if the storage is a URL.
     """
@@ -45,34 +45,34 @@ def token_file(storage: str, port: int, token: str) -> Iterator[Path]:
 
 
 def _write(file: Path, token: str) -> None:
-    unfinished = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    temporary = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(made, "w", encoding="ascii") as opened:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as opened:
             opened.write(token)
-        # Replaces a link of this name instead of following it.
-        unfinished.replace(file)
+        # Replaces a symbolic link of this name instead of following it.
+        temporary.replace(file)
     except OSError as error:
         fix = "make that folder writable for this user"
         raise TokenError(f"the page's token cannot be written to {file}: {error.strerror}; {fix}") from error
 
 
 @dataclass(frozen=True)
-class Gate:
-    """Compares what a request carries with the token."""
+class PageToken:
+    """The token, and the CSRF token derived from it."""
 
-    token: str
+    value: str
 
-    def opens(self, given: str) -> bool:
-        """Whether this is the token; it takes the same time for every wrong one."""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+    def matches(self, given: str) -> bool:
+        """Whether this is the token; compared in constant time."""
+        return hmac.compare_digest(given.encode(), self.value.encode())
 
     @property
-    def proof(self) -> str:
-        """What the page sends with every change: only who could read an answer of ours knows it."""
-        return hmac.new(self.token.encode(), b"penstock page changes", sha256).hexdigest()
+    def csrf(self) -> str:
+        """The CSRF token of the page's POST requests; other sites cannot read the response that has it."""
+        return hmac.new(self.value.encode(), b"penstock page changes", sha256).hexdigest()
 
-    def proves(self, given: str) -> bool:
-        """Whether this is the proof."""
-        return hmac.compare_digest(given.encode(), self.proof.encode())
+    def matches_csrf(self, given: str) -> bool:
+        """Whether this is the CSRF token; compared in constant time."""
+        return hmac.compare_digest(given.encode(), self.csrf.encode())

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.engine.build import Read, build, from_connector, refused
+from penstock.connector import Previewable, SourceOptions
+from penstock.engine.build import Read, build, from_connector, refuse
 from penstock.engine.decode import bad_records
 from penstock.errors import CallError, RunError
 from penstock.model import Pipeline, Source, Step
@@ -89,11 +90,15 @@ def subgraph(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"]
     return replace(
         pipeline,
         sources=tuple(
-            replace(source, connector=source.connector.for_preview(start, limits.batch_rows)) for source in sources
+            replace(source, connector=_for_preview(source.connector, start, limits.batch_rows)) for source in sources
         ),
         steps=tuple(step for step in pipeline.steps if step.name in needed),
         sinks=(),
     )
+
+
+def _for_preview(connector: SourceOptions, start: str, batch_rows: int) -> SourceOptions:
+    return connector.for_preview(start, batch_rows) if isinstance(connector, Previewable) else connector
 
 
 @contextmanager
@@ -110,7 +115,7 @@ def preview(
     """Look at one stream of a pipeline that `only` gave and `prepare` made ready; its query ends with this."""
     node = pipeline.streams[name]
     rows = _bad(node, spark, read) if bad else build(pipeline, spark, read)[name]
-    with preview_rows(rows, limits, enough=enough, refuse=lambda error: refused("step", node, error)) as looked:
+    with preview_rows(rows, limits, enough=enough, refuse=lambda error: refuse("step", node, error)) as looked:
         yield looked
 
 

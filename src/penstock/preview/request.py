@@ -14,7 +14,7 @@ from penstock.checks import check
 from penstock.engine.prepare import prepare
 from penstock.errors import CheckError
 from penstock.load import load
-from penstock.model import Pipeline
+from penstock.model import Pipeline, errors
 from penstock.preview.query import SELECT_NAME, Limits, Preview, preview, stream_named, subgraph
 from penstock.preview.select import with_select
 from penstock.spark.session import session
@@ -61,9 +61,8 @@ def resolve(wanted: PreviewRequest) -> ResolvedPreview:
     else:
         name = stream_named(pipeline, wanted.step)
     needed = subgraph(pipeline, name, wanted.start, wanted.limits)
-    errors = [finding for finding in check(needed) if finding.severity == "error"]
-    if errors:
-        raise CheckError(errors)
+    if wrong := errors(check(needed)):
+        raise CheckError(wrong)
     return ResolvedPreview(needed, name)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.checks.sql import (
     sql_calls_no_java,
@@ -19,11 +19,12 @@ from penstock.checks.sql import (
     sql_stays_as_written,
 )
 from penstock.errors import CallError
-from penstock.load.sql_names import sql_names
-from penstock.model import Location, Pipeline, Step
+from penstock.load.sql_names import find_table_names
+from penstock.model import Location, Pipeline, Step, errors
 from penstock.preview.query import SELECT_NAME
 from penstock.preview.sql_policy import TABLE_FUNCTIONS, refusals
 from penstock.spark.errors import summary
+from penstock.spark.internals import parse_plan, to_dataframe
 from penstock.sql import parse
 from penstock.steps.sql import SqlStep
 from penstock.text import did_you_mean, join_words
@@ -51,11 +52,9 @@ class OutsideSelect(SqlStep):
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
         """The rows of exactly the tree that was judged."""
         from pyspark.errors import ParseException
-        from pyspark.sql.classic.dataframe import DataFrame
 
-        session: Any = spark
         try:
-            plan = session._jsparkSession.sessionState().sqlParser().parsePlan(self.text)
+            plan = parse_plan(spark, self.text)
         except ParseException as error:
             raise CallError(f"SELECT: {summary(error)}; correct it") from error
         reasons = refusals(plan, streams)
@@ -63,18 +62,17 @@ class OutsideSelect(SqlStep):
             raise CallError("\n".join(f"SELECT: {reason}" for reason in reasons))
         for name, rows in streams.items():
             rows.createOrReplaceTempView(name)
-        rows = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
-        return DataFrame(rows, spark)
+        return to_dataframe(spark, plan)
 
 
 def with_select(pipeline: Pipeline, text: str) -> Pipeline:
     """The pipeline with the SELECT as a step named `ASKED`; an error with everything that is wrong with it."""
     if len(text) > _MOST_CHARACTERS:
         raise CallError(f"the SELECT has {len(text):,} characters; use at most {_MOST_CHARACTERS:,}")
-    reads = sql_names(text, {name.lower(): name for name in pipeline.streams})
+    reads = find_table_names(text, {name.lower(): name for name in pipeline.streams})
     step = Step(SELECT_NAME, Location("SELECT"), OutsideSelect(text=text or " "), reads)
     alone = replace(pipeline, steps=(step,), sinks=())
-    found = [str(finding) for rule in _RULES for finding in rule(alone) if finding.severity == "error"]
+    found = [str(error) for rule in _RULES for error in errors(rule(alone))]
     found += _more(pipeline, text, reads)
     if found:
         raise CallError("\n".join(dict.fromkeys(found)))

@@ -16,7 +16,7 @@ SERVICES: dict[str, type[Service]] = {service.name: service for service in (Kafk
 
 
 def dev_folder() -> Path:
-    """Where services keep their data: $PENSTOCK_DEV, else the nearest .penstock/dev from here up, else one here."""
+    """The data folder of services: $PENSTOCK_DEV, else the nearest .penstock/dev from here up, else one here."""
     own = os.environ.get("PENSTOCK_DEV")
     if own:
         return Path(own).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""A real Cassandra on this machine: one node, loopback only."""
+"""A local Cassandra: one node, loopback only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from penstock import cql
 from penstock.errors import ServiceError
-from penstock.java import java, java_version
+from penstock.java import find_java, read_java_version
 from penstock.services.process import Progress
-from penstock.services.service import HOST, Service, free_port, listens
+from penstock.services.service import HOST, Service, free_port, is_listening
 
-_JAVA = (11, 17)
+_JAVA_VERSIONS = (11, 17)
 
-_EXPORTED = (
+_EXPORTED_PACKAGES = (
     "java.base/java.lang.ref",
     "java.base/jdk.internal.misc",
     "java.management.rmi/com.sun.jmx.remote.internal.rmi",
@@ -26,7 +26,7 @@ _EXPORTED = (
     "jdk.compiler/com.sun.tools.javac.file",
     "jdk.unsupported/sun.misc",
 )
-_OPENED = (
+_OPENED_PACKAGES = (
     "java.base/java.io",
     "java.base/java.lang",
     "java.base/java.lang.module",
@@ -56,15 +56,15 @@ _FLAGS = (
     "-Dcassandra.config=file:cassandra.yaml",
     "-Dlogback.configurationFile=logback.xml",
     "-Dcassandra.storagedir=data",
-    # One node need not wait for others: 30 seconds less until it answers.
+    # A single node need not wait for others: it answers 30 seconds earlier.
     "-Dcassandra.ring_delay_ms=0",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
-    # Its library is not among our jars.
+    # The native epoll library is not among our jars.
     "-Dcassandra.native.epoll.enabled=false",
     "-Djdk.attach.allowAttachSelf=true",
-    *(f"--add-exports={each}=ALL-UNNAMED" for each in _EXPORTED),
-    *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENED),
+    *(f"--add-exports={each}=ALL-UNNAMED" for each in _EXPORTED_PACKAGES),
+    *(f"--add-opens={each}=ALL-UNNAMED" for each in _OPENED_PACKAGES),
 )
 
 _LOGBACK = """\
@@ -80,37 +80,37 @@ _LOGBACK = """\
 
 @dataclass(frozen=True)
 class Cassandra(Service):
-    """A node with its data in `folder`; without `port` it takes 9042, or a free one that it keeps from then on."""
+    """A node with its data in `folder`; without `port` it uses 9042, or a free port that it then keeps."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
-    """More of cassandra.yaml, or other values for what we write there."""
+    """Additions to and overrides of cassandra.yaml."""
 
     name: ClassVar[str] = "cassandra"
     jars: ClassVar[str] = "cassandra-server"
-    usual_port: ClassVar[int] = cql.USUAL_PORT
-    most_seconds: ClassVar[float] = 120.0
+    default_port: ClassVar[int] = cql.USUAL_PORT
+    start_timeout_seconds: ClassVar[float] = 120.0
 
     def _command(self, port: int, progress: Progress) -> list[str]:  # noqa: ARG002
         cql.require_driver()
-        version = java_version(java())
-        if version not in _JAVA:
-            says = f"Cassandra 5 runs on Java 11 or 17, and {java()} is {version}"
+        version = read_java_version(find_java())
+        if version not in _JAVA_VERSIONS:
+            says = f"Cassandra 5 needs Java 11 or 17, and {find_java()} is {version}"
             raise ServiceError(f"{says}; install openjdk-17-jre-headless and set JAVA_HOME to it")
         self._write_settings(port)
         return self._java("org.apache.cassandra.service.CassandraDaemon", flags=_FLAGS)
 
-    def _answers(self, address: str) -> bool:
-        return listens(address) and answers(address, self._cluster())
+    def _is_ready(self, address: str) -> bool:
+        return is_listening(address) and is_ready(address, self._cluster())
 
     def _cluster(self) -> str:
-        """The name that this cluster was made with; Cassandra refuses data of another one."""
+        """The name given to this cluster at its creation; Cassandra refuses data of another one."""
         file = self.folder / "cluster"
         if not file.exists():
             file.write_text(f"penstock-{uuid.uuid4().hex[:12]}\n", encoding="utf-8")
         return file.read_text(encoding="utf-8").strip()
 
     def _write_settings(self, port: int) -> None:
-        # Other nodes there are none: a free port each time for what they would talk over.
+        # Single node: any free port will do for the inter-node listener.
         storage_port = free_port()
         seeds = [{"seeds": f"{HOST}:{storage_port}"}]
         settings = {
@@ -124,7 +124,7 @@ class Cassandra(Service):
             "rpc_address": HOST,
             "native_transport_port": port,
             "storage_port": storage_port,
-            # What is acknowledged is on the disk: this is the only copy, and a killed node must not lose it.
+            # Acknowledge only what is on disk: this is the only copy, and a killed node must not lose it.
             "commitlog_sync": "group",
             "commitlog_sync_group_window": "5ms",
             "concurrent_writes": 128,
@@ -135,7 +135,7 @@ class Cassandra(Service):
             "hints_directory": "data/hints",
             "cdc_raw_directory": "data/cdc_raw",
             "file_cache_size": "64MiB",
-            # A slow machine is not a broken node.
+            # Generous timeouts, for slow machines.
             "read_request_timeout": "20s",
             "range_request_timeout": "60s",
             "write_request_timeout": "20s",
@@ -147,8 +147,8 @@ class Cassandra(Service):
         (self.folder / "logback.xml").write_text(_LOGBACK, encoding="utf-8")
 
 
-def answers(address: str, cluster: str) -> bool:
-    """Whether the node there takes requests and belongs to this very cluster; one that asks for a password does."""
+def is_ready(address: str, cluster: str) -> bool:
+    """Whether the node accepts requests and belongs to this cluster; one that asks for a password counts as ours."""
     from cassandra import AuthenticationFailed, DriverException
     from cassandra.cluster import NoHostAvailable
 

@@ -1,4 +1,4 @@
-"""Certificates for the broker of this machine: a small CA of its own, and what it has signed."""
+"""TLS certificates for the local broker, signed by a private CA."""
 
 from __future__ import annotations
 
@@ -39,28 +39,30 @@ class Authority:
         """The file of a certificate's private key."""
         return self.folder / f"{name}.key"
 
-    def keep(self, names: Sequence[str]) -> None:
-        """Make the CA and a certificate for each name, unless they are there and last a while."""
-        if all(map(_lasts, [self.ca, *map(self.certificate, names)])):
+    def ensure(self, names: Sequence[str]) -> None:
+        """Create the CA and a certificate for each name, unless they exist and are valid for another 30 days."""
+        if all(map(_is_valid, [self.ca, *map(self.certificate, names)])):
             return
-        self.make()
+        self.create()
         for name in names:
             self.issue(name, LOOPBACK)
 
-    def make(self) -> None:
-        """A new CA; what the old one has signed is worth nothing any more."""
+    def create(self) -> None:
+        """Create a new CA; certificates of the old one become invalid."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(self.name), _name(self.name), key.public_key(), _now(), _now() + timedelta(days=_DAYS))
+        builder = _start_builder(
+            _name(self.name), _name(self.name), key.public_key(), _now(), _now() + timedelta(days=_DAYS)
+        )
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(_usage(signs=True), critical=True)
+        builder = builder.add_extension(_key_usage(signs=True), critical=True)
         self._write("ca", builder, key, key)
 
     def issue(self, name: str, hosts: Sequence[str], days: int = _DAYS) -> None:
-        """A certificate for some hosts; one that has run out already, with days below zero."""
+        """Issue a certificate for some hosts; with negative days, one that has expired."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -70,11 +72,11 @@ class Authority:
         assert isinstance(signer, ec.EllipticCurvePrivateKey)
         key = ec.generate_private_key(ec.SECP256R1())
         ends = _now() + timedelta(days=days)
-        begins = min(_now(), ends) - timedelta(days=1)
-        builder = _builder(_name(f"penstock-{name}"), _name(self.name), key.public_key(), begins, ends)
+        starts = min(_now(), ends) - timedelta(days=1)
+        builder = _start_builder(_name(f"penstock-{name}"), _name(self.name), key.public_key(), starts, ends)
         builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_usage(signs=False), critical=True)
+        builder = builder.add_extension(_key_usage(signs=False), critical=True)
         both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         builder = builder.add_extension(both, critical=False)
         builder = builder.add_extension(
@@ -98,7 +100,7 @@ class Authority:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A file that only its owner can read, from its first byte on."""
+    """Write a file that only its owner can ever read."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -106,7 +108,7 @@ def write_private(path: Path, content: bytes) -> None:
     new.replace(path)
 
 
-def _lasts(path: Path) -> bool:
+def _is_valid(path: Path) -> bool:
     from cryptography import x509
 
     try:
@@ -116,18 +118,18 @@ def _lasts(path: Path) -> bool:
     return ends > _now() + timedelta(days=_RENEW_DAYS)
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, public: object, begins: datetime, ends: datetime
+def _start_builder(
+    subject: x509.Name, issuer: x509.Name, public: object, starts: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
     from cryptography import x509
 
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)  # type: ignore[arg-type]
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(begins).not_valid_after(ends)
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(starts).not_valid_after(ends)
     identifier = x509.SubjectKeyIdentifier.from_public_key(public)  # type: ignore[arg-type]
     return builder.add_extension(identifier, critical=False)
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
     from cryptography import x509
 
     return x509.KeyUsage(

@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine: one node, KRaft, loopback only."""
+"""A local Kafka broker: one node, KRaft, loopback only."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import ClassVar
 
 from penstock.errors import CallError, ServiceError
 from penstock.services.certificates import write_private
-from penstock.services.kafka_listeners import Listener, Secured
+from penstock.services.kafka_listeners import Listener, SecuredListeners
 from penstock.services.process import Progress
-from penstock.services.service import HOST, Service, free_port, listens, why_not
+from penstock.services.service import HOST, Service, free_port, is_listening, port_conflict
 
-__all__ = ["USUAL_PORT", "KafkaBroker", "answers", "free_port", "why_not"]
+__all__ = ["DEFAULT_PORT", "KafkaBroker", "free_port", "is_ready", "port_conflict"]
 
-USUAL_PORT = 9092
+DEFAULT_PORT = 9092
 _FLAGS = ("-Xmx512m", "-Dlog4j2.configurationFile=log4j2.properties")
-# Half as long for a program that lives a second.
+# C1 only: halves the run time of the one-second storage tool.
 _TOOL_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
-# A killed broker is let in again only when its old session has run out: 3 seconds, not the usual 9.
-# Paths are relative to the folder that the broker runs in, so that no blank or comma in its name can matter.
+# A killed broker can register again only after its old session expires: 3 seconds instead of the default 9.
+# Paths are relative to the working directory, so that blanks and commas in its name do no harm.
 _SERVER = """\
 process.roles=broker,controller
 node.id=1
@@ -70,19 +70,19 @@ rootLogger.appenderRef.file.ref = file
 
 @dataclass(frozen=True)
 class KafkaBroker(Service):
-    """A broker with its data in `folder`; without `port` it takes 9092, or a free one that it keeps from then on."""
+    """A broker with its data in `folder`; without `port` it uses 9092, or a free port that it then keeps."""
 
     listeners: tuple[Listener, ...] = ()
     """Secured listeners besides the plaintext one."""
 
     name: ClassVar[str] = "kafka"
     jars: ClassVar[str] = "broker"
-    usual_port: ClassVar[int] = USUAL_PORT
+    default_port: ClassVar[int] = DEFAULT_PORT
 
     @property
-    def secured(self) -> Secured:
-        """The secured listeners, and what clients need to use them."""
-        return Secured(self.folder.absolute(), self.listeners)
+    def secured(self) -> SecuredListeners:
+        """The secured listeners, and the credentials for clients."""
+        return SecuredListeners(self.folder.absolute(), self.listeners)
 
     def _command(self, port: int, progress: Progress) -> list[str]:
         self._write_settings(port)
@@ -91,11 +91,11 @@ class KafkaBroker(Service):
             self._format()
         return self._java("kafka.Kafka", "server.properties", flags=_FLAGS)
 
-    def _answers(self, address: str) -> bool:
+    def _is_ready(self, address: str) -> bool:
         cluster = re.search(r"^cluster\.id=(\S+)", self._meta.read_text(encoding="utf-8"), re.MULTILINE)
-        return cluster is not None and answers(address, cluster.group(1))
+        return cluster is not None and is_ready(address, cluster.group(1))
 
-    def _started(self, address: str) -> None:
+    def _finish_start(self, address: str) -> None:
         if self.listeners:
             self.secured.add_users(address)
 
@@ -103,7 +103,7 @@ class KafkaBroker(Service):
         missing = [listener.name for listener in self.listeners if listener.name not in self.secured.addresses]
         if missing:
             fix = "run `penstock dev down kafka` first; its data stays"
-            raise CallError(f"kafka already runs, without the listeners {', '.join(missing)}; {fix}")
+            raise CallError(f"kafka already runs without the listeners {', '.join(missing)}; {fix}")
 
     @property
     def _meta(self) -> Path:
@@ -124,18 +124,18 @@ class KafkaBroker(Service):
             self.secured.prepare(addresses)
             settings += "\n".join(self.secured.settings(addresses)) + "\n"
         else:
-            self.secured.forget()
-        # Passwords of users are among them.
+            self.secured.clear()
+        # It contains passwords.
         write_private(self.folder / "server.properties", settings.encode())
         (self.folder / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
 
     def _addresses(self) -> dict[str, str]:
-        """Where each secured listener was, if that is still free, or somewhere else."""
+        """The last address of each secured listener if it is still free, or a new one."""
         last = self.secured.addresses
         return {each.name: _still_free(last.get(each.name)) or f"{HOST}:{free_port()}" for each in self.listeners}
 
     def _format(self) -> None:
-        # A cluster's id is a UUID in 22 letters; one that begins with "-" would be read as an option.
+        # A cluster id is a UUID in 22 characters; one that starts with "-" would be parsed as an option.
         cluster = "-"
         while cluster.startswith("-"):
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -143,14 +143,16 @@ class KafkaBroker(Service):
         command = self._java("kafka.tools.StorageTool", *what, flags=_TOOL_FLAGS)
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip()
-            raise ServiceError(f"kafka's storage in {self.folder} cannot be formatted; its tool says\n{said[-1000:]}")
+            output = (done.stdout + done.stderr).strip()
+            raise ServiceError(
+                f"kafka's storage in {self.folder} cannot be formatted; the storage tool printed\n{output[-1000:]}"
+            )
 
 
-def answers(address: str, cluster: str) -> bool:
-    """Whether this very cluster, and not another one on the same port, has a broker that takes requests."""
-    # The client complains on stderr about a port that is not open yet, so ask it only afterwards.
-    if not listens(address):
+def is_ready(address: str, cluster: str) -> bool:
+    """Whether a broker of this cluster, and not of another one on the same port, accepts requests."""
+    # The client complains on stderr about a closed port, so probe the port first.
+    if not is_listening(address):
         return False
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -163,4 +165,4 @@ def answers(address: str, cluster: str) -> bool:
 
 
 def _still_free(address: str | None) -> str | None:
-    return address if address and why_not(int(address.rpartition(":")[2])) is None else None
+    return address if address and port_conflict(int(address.rpartition(":")[2])) is None else None

@@ -1,6 +1,6 @@
-"""The secured listeners of the broker on this machine: TLS, mutual TLS, and users with passwords over TLS.
+"""The secured listeners of the local broker: TLS, mutual TLS, and SASL over TLS.
 
-All of them on loopback, with certificates and passwords that are made once and kept in the broker's private folder.
+All listen on loopback; certificates and passwords are generated once and stored in the broker's private folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @dataclass(frozen=True)
 class Listener:
-    """One port of the broker: how it is secured, and the certificate that it shows."""
+    """One port of the broker: its security and its certificate."""
 
     name: str
     sasl: tuple[str, ...] = ()
@@ -31,16 +31,16 @@ class Listener:
     certificate: str = "broker"
     encrypted: bool = True
     users: Mapping[str, str] = field(default_factory=dict)
-    """More users of PLAIN, with their passwords."""
+    """Additional users for PLAIN, with their passwords."""
 
     @property
     def id(self) -> str:
-        """Kafka's name for it."""
+        """The listener name in Kafka's settings."""
         return self.name.replace("-", "_").upper()
 
     @property
     def protocol(self) -> str:
-        """Kafka's word for how it is secured."""
+        """The security protocol in Kafka's settings."""
         return ("SASL_" if self.sasl else "") + ("SSL" if self.encrypted else "PLAINTEXT")
 
 
@@ -50,8 +50,8 @@ LISTENERS = (*TLS, *SASL)
 
 
 @dataclass(frozen=True)
-class Secured:
-    """The listeners that a broker has besides its plaintext one, and what clients need to use them."""
+class SecuredListeners:
+    """The listeners besides the plaintext one, and the credentials for clients."""
 
     folder: Path
     listeners: tuple[Listener, ...] = LISTENERS
@@ -63,7 +63,7 @@ class Secured:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Where each listener is, by its name; nothing if the broker was started without them."""
+        """The address of each listener by name; empty if the broker was started without them."""
         try:
             found: dict[str, str] = json.loads(self._file.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -77,14 +77,14 @@ class Secured:
 
     @property
     def connection(self) -> str:
-        """What an Event Hubs namespace would be reached with: the user $ConnectionString has it as password."""
+        """A connection string as for Event Hubs: it is the password of the user $ConnectionString."""
         place = self.addresses["sasl-plain"]
         key = self._secrets["key"]
         return f"Endpoint=sb://{place}/;SharedAccessKeyName=penstock;SharedAccessKey={key}"
 
     @property
     def variables(self) -> dict[str, str]:
-        """Everything that a client needs, as variables for a shell."""
+        """Everything a client needs, as environment variables."""
         addresses = {f"KAFKA_{name.replace('-', '_').upper()}": place for name, place in self.addresses.items()}
         files = {"KAFKA_CA": self.authority.ca, "KAFKA_CERT": self.authority.certificate("client")}
         files["KAFKA_KEY"] = self.authority.key("client")
@@ -95,39 +95,39 @@ class Secured:
 
     @property
     def shell_file(self) -> Path:
-        """Those variables, to be read with `. FILE`."""
+        """The variables as a shell script, to be read with `. FILE`."""
         return self.folder / "client.env"
 
     def prepare(self, addresses: Mapping[str, str]) -> None:
-        """Make what the broker needs to listen there: certificates, passwords, the record of the addresses."""
-        self.authority.keep(["broker", "client"])
+        """Create certificates and passwords, and store the addresses."""
+        self.authority.ensure(["broker", "client"])
         if not self._secrets:
-            made = {"password": secrets.token_urlsafe(24), "key": secrets.token_urlsafe(32)}
-            write_private(self.folder / "secrets.json", json.dumps(made).encode())
+            generated = {"password": secrets.token_urlsafe(24), "key": secrets.token_urlsafe(32)}
+            write_private(self.folder / "secrets.json", json.dumps(generated).encode())
         self._file.write_text(json.dumps(dict(addresses)), encoding="utf-8")
         for name in {listener.certificate for listener in self.listeners}:
-            # The broker wants the key and the certificate in one file.
+            # The broker needs the key and the certificate in one file.
             both = self.authority.key(name).read_bytes() + self.authority.certificate(name).read_bytes()
             write_private(self.folder / "tls" / f"{name}-both.pem", both)
         lines = (f"export {name}={shlex.quote(value)}\n" for name, value in self.variables.items())
         write_private(self.shell_file, "".join(lines).encode())
 
-    def forget(self) -> None:
-        """The broker is started without secured listeners."""
+    def clear(self) -> None:
+        """Delete the stored addresses, for a broker without secured listeners."""
         self._file.unlink(missing_ok=True)
 
     def settings(self, addresses: Mapping[str, str]) -> list[str]:
-        """The lines of the broker's settings; clients without a name may do everything, as on any laptop."""
+        """The lines for server.properties; unauthenticated clients may do everything."""
         lines = [
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users=User:ANONYMOUS",
             "allow.everyone.if.no.acl.found=true",
         ]
         for listener in self.listeners:
-            lines += self._listener(listener, addresses)
+            lines += self._listener_settings(listener, addresses)
         return lines
 
-    def _listener(self, listener: Listener, addresses: Mapping[str, str]) -> list[str]:
+    def _listener_settings(self, listener: Listener, addresses: Mapping[str, str]) -> list[str]:
         settings: dict[str, str] = {}
         if listener.encrypted:
             settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": f"tls/{listener.certificate}-both.pem"}
@@ -138,27 +138,29 @@ class Secured:
             settings["sasl.enabled.mechanisms"] = ",".join(listener.sasl)
         for mechanism in listener.sasl:
             settings[f"{mechanism.lower()}.sasl.jaas.config"] = self._jaas(listener, mechanism, addresses)
-        return [f"listener.name.{listener.id.lower()}.{key}={escaped(value)}" for key, value in settings.items()]
+        return [
+            f"listener.name.{listener.id.lower()}.{key}={escape_property(value)}" for key, value in settings.items()
+        ]
 
     def _jaas(self, listener: Listener, mechanism: str, addresses: Mapping[str, str]) -> str:
         if mechanism != "PLAIN":
             return f"{_MODULES}.scram.ScramLoginModule required;"
-        stand_in = {CONNECTION_STRING: self.connection} if "sasl-plain" in addresses else {}
-        users = {USER: self.password, **stand_in, **listener.users}
+        event_hubs = {CONNECTION_STRING: self.connection} if "sasl-plain" in addresses else {}
+        users = {USER: self.password, **event_hubs, **listener.users}
         known = " ".join(f"user_{name}={quoted(password)}" for name, password in users.items())
         return f"{_MODULES}.plain.PlainLoginModule required {known};"
 
     def add_users(self, address: str) -> None:
-        """Tell the running broker the users of SCRAM: it keeps them in its own log, not in its settings."""
+        """Create the SCRAM users in the running broker: it stores them in its metadata log, not in its settings."""
         import confluent_kafka.admin as kafka  # its types export less than it does
 
         kinds = (kafka.ScramMechanism.SCRAM_SHA_256, kafka.ScramMechanism.SCRAM_SHA_512)  # type: ignore[attr-defined]
         infos = [kafka.ScramCredentialInfo(kind, 4096) for kind in kinds]  # type: ignore[attr-defined]
         upsert = kafka.UserScramCredentialUpsertion  # type: ignore[attr-defined]
-        made = [upsert(USER, info, self.password.encode()) for info in infos]
+        users = [upsert(USER, info, self.password.encode()) for info in infos]
         admin = kafka.AdminClient({"bootstrap.servers": address, "log_level": 0})
-        for one in made:
-            for future in admin.alter_user_scram_credentials([one]).values():
+        for user in users:
+            for future in admin.alter_user_scram_credentials([user]).values():
                 future.result(timeout=30)
 
     @property
@@ -174,8 +176,8 @@ class Secured:
         return found
 
 
-def escaped(value: str) -> str:
-    """A value for a Java properties file, which is read as Latin-1 with backslashes."""
+def escape_property(value: str) -> str:
+    """Escape a value for a Java properties file, which is Latin-1 with backslash escapes."""
     marks = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
     return "".join(marks.get(char, char if char.isascii() else _unicode(char)) for char in value)
 

@@ -1,8 +1,8 @@
-"""A program in the background that outlives its starter, known by a record in its folder.
+"""A background program that outlives its starter, tracked by a file in its folder.
 
-up ── lock ── record? ── no ──► start, write the record ──► wait until it answers
-                └─ yes: pid alive with the recorded start time? ── yes ──► wait until it answers
-                                                                └─ no, stale: start again
+start ── lock ── record? ── no ──► launch, write the record ──► wait until it answers
+                   └─ yes: pid alive with the recorded start time? ── yes ──► wait until it answers
+                                                                   └─ no, stale: launch again
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from penstock.errors import ServiceError
 from penstock.processes import identity
 
 Progress = Callable[[str], None]
-"""Called with what is being waited for."""
+"""Called with a status line."""
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _TERM_SECONDS = 30.0
 _KILL_SECONDS = 10.0
 _LOG_LINES = 15
 _QUIET_SECONDS = 15.0
-_MOST_TIMES = 5
+_MAX_EXTENSION = 5
 _ERROR = re.compile(r"\b(ERROR|FATAL|\w+(?:Exception|Error))\b")
 
-# Children of this very process stay zombies until they are polled, and a Popen must outlive its child.
+# Children stay zombies until they are polled, and a Popen must outlive its child.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a service: `running`, `stopped`, or `stale` when it went away without being told to."""
+    """The state of a service: `running`, `stopped`, or `stale` if it died on its own."""
 
     name: str
     state: str
@@ -58,37 +58,37 @@ class _Record:
 
 
 @dataclass
-class Patience:
-    """How long to wait for a program: `most_seconds`, and longer while its log grows, but not for ever."""
+class StartTimeout:
+    """The start timeout of a program: `timeout_seconds`, extended while its log grows, up to five times as long."""
 
-    most_seconds: float
-    began: float
+    timeout_seconds: float
+    started_at: float
     _log_bytes: int = -1
     _grew_at: float = 0.0
 
-    def is_over(self, now: float, log_bytes: int) -> bool:
-        """Whether to give up on a program whose log has so many bytes now."""
+    def has_expired(self, now: float, log_bytes: int) -> bool:
+        """Whether to give up, given the current size of the log."""
         if log_bytes != self._log_bytes:
             self._log_bytes, self._grew_at = log_bytes, now
-        waited = now - self.began
-        is_quiet = now - self._grew_at >= min(_QUIET_SECONDS, self.most_seconds)
-        return waited > self.most_seconds * _MOST_TIMES or (waited > self.most_seconds and is_quiet)
+        waited = now - self.started_at
+        is_quiet = now - self._grew_at >= min(_QUIET_SECONDS, self.timeout_seconds)
+        return waited > self.timeout_seconds * _MAX_EXTENSION or (waited > self.timeout_seconds and is_quiet)
 
 
 @dataclass(frozen=True)
 class Process:
-    """One background program of a service, with its record, its lock and its log in a private folder."""
+    """The background program of a service, with its record, lock and log in a private folder."""
 
     name: str
     folder: Path
 
     @property
     def log(self) -> Path:
-        """What the program prints; each start begins a new one and keeps the one before."""
+        """The output of the program; each start opens a new log and keeps the previous one."""
         return self.folder / f"{self.name}.log"
 
     def status(self) -> Status:
-        """Whether the program runs, judged by its pid and its start time."""
+        """Whether the program runs, judged by pid and start time."""
         record = self._record()
         if record is None:
             return Status(self.name, "stopped")
@@ -96,19 +96,19 @@ class Process:
         return Status(self.name, state, record.pid, record.address, record.since)
 
     @contextlib.contextmanager
-    def alone(self, progress: Progress) -> Iterator[None]:
-        """Hold the folder, so that two calls do not start or stop the same program at once."""
+    def lock(self, progress: Progress) -> Iterator[None]:
+        """Lock the folder, so that two calls do not start or stop the same program concurrently."""
         self._make_folder()
         with (self.folder / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                progress(f"waiting for another penstock that holds {self.name}")
+                progress(f"waiting for another penstock that starts or stops {self.name}")
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def start(self, command: Sequence[str], address: str) -> None:
-        """Start the program in a session of its own, so that Ctrl-C in this terminal does not reach it."""
+        """Start the program in a new session, so that Ctrl-C in this terminal does not reach it."""
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".previous.log"))
         with self.log.open("ab") as out:
@@ -119,41 +119,41 @@ class Process:
         since = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._write(_Record(child.pid, _identity(child.pid), address, since))
 
-    def wait(self, answers: Callable[[], bool], most_seconds: float) -> None:
-        """Return once it answers; an error with the log's last lines when it dies, or is quiet for too long."""
-        began = time.monotonic()
-        patience = Patience(most_seconds, began)
+    def wait(self, answers: Callable[[], bool], timeout_seconds: float) -> None:
+        """Wait until it answers; an error with the last lines of the log if it dies or times out."""
+        started_at = time.monotonic()
+        timeout = StartTimeout(timeout_seconds, started_at)
         while not answers():
             if self.status().state != "running":
                 raise ServiceError(f"{self.name} stopped while starting; its log {self.log} ends with\n{self._tail()}")
-            if patience.is_over(time.monotonic(), self.log.stat().st_size):
-                says = f"{self.name} did not answer within {time.monotonic() - began:.0f} seconds"
+            if timeout.has_expired(time.monotonic(), self.log.stat().st_size):
+                says = f"{self.name} did not answer within {time.monotonic() - started_at:.0f} seconds"
                 raise ServiceError(f"{says}; its log {self.log} ends with\n{self._tail()}")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def stop(self) -> Status:
-        """End the program, gently first, and give the status it had; afterwards no process is left."""
+        """Terminate the program, with SIGTERM before SIGKILL, and return the status it had."""
         found = self.status()
         if found.state == "running" and found.pid is not None:
             gone = self._signal(signal.SIGTERM, _TERM_SECONDS) or self._signal(signal.SIGKILL, _KILL_SECONDS)
             if not gone:
                 raise ServiceError(
-                    f"{self.name} (pid {found.pid}) does not end, even when killed; look at its state in `ps`"
+                    f"{self.name} (pid {found.pid}) is still there after SIGKILL; check its state with `ps`"
                 )
             _children.pop(found.pid, None)
         self._file.unlink(missing_ok=True)
         return found
 
-    def _signal(self, number: signal.Signals, most_seconds: float) -> bool:
+    def _signal(self, number: signal.Signals, timeout_seconds: float) -> bool:
         found = self.status()
         if found.state == "running" and found.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, number)
-        deadline = time.monotonic() + most_seconds
+        deadline = time.monotonic() + timeout_seconds
         while self.status().state == "running":
             if time.monotonic() > deadline:
                 return False
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return True
 
     @property
@@ -176,13 +176,13 @@ class Process:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.folder.chmod(0o700)
         except OSError as error:
-            says = f"{self.name} cannot keep its data in {self.folder}: {error.strerror}"
-            raise ServiceError(f"{says}; set PENSTOCK_DEV to a folder of yours") from error
+            says = f"{self.name} cannot store its data in {self.folder}: {error.strerror}"
+            raise ServiceError(f"{says}; set PENSTOCK_DEV to a folder that you can write") from error
 
     def _tail(self) -> str:
-        # Without the frames of stack traces: they would push out the one line that says why.
-        said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        lines = [line for line in said if not line.startswith("\tat ")]
+        # Skip stack frames: they would push out the line with the cause.
+        output = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = [line for line in output if not line.startswith("\tat ")]
         last = lines[-_LOG_LINES:]
         error = next((line for line in reversed(lines) if _ERROR.search(line)), None)
         more = [f"and its last error is\n  {error}"] if error and error not in last else []

@@ -1,4 +1,4 @@
-"""A service of this machine: one program on one loopback port, with its data in a folder."""
+"""A local service: one program on one loopback port, with its data in a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from penstock.errors import CallError, ServiceError
-from penstock.java import java
+from penstock.java import find_java
 from penstock.services.process import Process, Progress, Status
 
 HOST = "127.0.0.1"
@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Service:
-    """Its data is in `folder`; without `port` it takes the usual one, or a free one that it keeps from then on."""
+    """A service with its data in `folder`; without `port` it uses the default one, or a free one that it then keeps."""
 
     folder: Path
     class_path: Sequence[Path] = ()
@@ -27,25 +27,25 @@ class Service:
 
     name: ClassVar[str]
     jars: ClassVar[str]
-    usual_port: ClassVar[int]
-    most_seconds: ClassVar[float] = 60.0
+    default_port: ClassVar[int]
+    start_timeout_seconds: ClassVar[float] = 60.0
 
-    def up(self, progress: Progress) -> str:
-        """Start it unless it runs, wait until it answers, and give its address."""
-        with self._process.alone(progress):
+    def start(self, progress: Progress) -> str:
+        """Start it unless it runs, wait until it answers, and return its address."""
+        with self._process.lock(progress):
             found = self._process.status()
             if found.state == "running" and found.address is not None:
                 self._refuse_other_port(found.address)
                 self._refuse_other_settings()
                 self._wait(found.address, progress)
                 return found.address
-            return self._start(progress)
+            return self._launch(progress)
 
-    def down(self) -> Status:
-        """Stop it, and give the status it had; its data stays."""
+    def stop(self) -> Status:
+        """Stop it and return the status it had; its data stays."""
         if not self.folder.exists():
             return self.status()
-        with self._process.alone(lambda _: None):
+        with self._process.lock(lambda _: None):
             return self._process.stop()
 
     def status(self) -> Status:
@@ -53,30 +53,30 @@ class Service:
         return self._process.status()
 
     def _command(self, port: int, progress: Progress) -> list[str]:
-        """Write its settings for a port, and give what starts it."""
+        """Write its settings for a port, and return the command that starts it."""
         raise NotImplementedError
 
-    def _answers(self, address: str) -> bool:
-        """Whether this very service, and not another one on the same port, takes requests."""
+    def _is_ready(self, address: str) -> bool:
+        """Whether this service, and not another one on the same port, accepts requests."""
         raise NotImplementedError
 
-    def _started(self, address: str) -> None:
-        """What is left to do once it answers."""
+    def _finish_start(self, address: str) -> None:
+        """Finish the setup once it answers."""
 
     def _refuse_other_settings(self) -> None:
-        """An error if it runs with other settings than these."""
+        """Raise an error if it runs with different settings."""
 
     @property
     def _process(self) -> Process:
         return Process(self.name, self.folder.absolute())
 
-    def _start(self, progress: Progress) -> str:
+    def _launch(self, progress: Progress) -> str:
         port = self._choose_port()
         try:
             return self._start_at(port, progress)
         except ServiceError:
-            # Someone took the port between our look and the start; that only matters if the user chose it.
-            if self.port is not None or why_not(port) is None:
+            # Another program took the port after we probed it; that only matters if the user chose it.
+            if self.port is not None or port_conflict(port) is None:
                 raise
             return self._start_at(free_port(), progress)
 
@@ -85,18 +85,18 @@ class Service:
         self._process.start(self._command(port, progress), address)
         try:
             self._wait(address, progress)
-            self._started(address)
-        except BaseException:  # Ctrl-C too: a service that nobody waits for would hold the port
+            self._finish_start(address)
+        except BaseException:  # Ctrl-C too: an abandoned service would keep the port
             self._process.stop()
             raise
         (self.folder / "port").write_text(f"{port}\n", encoding="utf-8")
         return address
 
     def _wait(self, address: str, progress: Progress) -> None:
-        if self._answers(address):
+        if self._is_ready(address):
             return
         progress(f"waiting for {self.name} to answer on {address}")
-        self._process.wait(lambda: self._answers(address), self.most_seconds)
+        self._process.wait(lambda: self._is_ready(address), self.start_timeout_seconds)
 
     def _refuse_other_port(self, address: str) -> None:
         if self.port is not None and address != f"{HOST}:{self.port}":
@@ -105,12 +105,12 @@ class Service:
 
     def _choose_port(self) -> int:
         if self.port is None:
-            likely = (port for port in (self._last_port(), self.usual_port) if port and why_not(port) is None)
+            likely = (port for port in (self._last_port(), self.default_port) if port and port_conflict(port) is None)
             return next(likely, free_port())
-        why = why_not(self.port)
+        why = port_conflict(self.port)
         if why is not None:
-            says = f"{self.name} cannot have port {self.port}: {why}"
-            raise ServiceError(f"{says}; choose another one with --port, or give none")
+            says = f"{self.name} cannot use port {self.port}: {why}"
+            raise ServiceError(f"{says}; choose another one with --port, or omit it")
         return self.port
 
     def _last_port(self) -> int | None:
@@ -122,13 +122,13 @@ class Service:
     def _java(self, main: str, *arguments: str, flags: Sequence[str]) -> list[str]:
         if not self.class_path:
             says = f"{self.name} needs its jars to start"
-            raise CallError(f"{says}; run `penstock jars fetch {self.jars}` and hand them over")
+            raise CallError(f"{says}; run `penstock jars fetch {self.jars}` and pass them as class_path")
         class_path = os.pathsep.join(str(jar.absolute()) for jar in self.class_path)
-        return [str(java()), *flags, "-cp", class_path, main, *arguments]
+        return [str(find_java()), *flags, "-cp", class_path, main, *arguments]
 
 
-def listens(address: str) -> bool:
-    """Whether anything takes connections there."""
+def is_listening(address: str) -> bool:
+    """Whether anything accepts connections at an address."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()
@@ -137,10 +137,10 @@ def listens(address: str) -> bool:
     return True
 
 
-def why_not(port: int) -> str | None:
-    """Why a port of this machine cannot be listened on; None when it can."""
+def port_conflict(port: int) -> str | None:
+    """The reason why a local port is unavailable; None if it is free."""
     with socket.socket() as probe:
-        # Connections that are just closing do not count, as they do not for Java.
+        # Like Java: connections in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -151,7 +151,7 @@ def why_not(port: int) -> str | None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Find an unused port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock import jars
 from penstock.errors import PenstockError
-from penstock.java import java
+from penstock.java import find_java
 
 _WARM_UP_SECONDS = 180
 _WARM_UP = """
@@ -45,10 +45,10 @@ jvm.wait()
 
 def archive_file() -> Path:
     """Where this machine's archive is, or would be: one for each Java and each Spark."""
-    program = java().resolve()
+    program = find_java().resolve()
     made_for = f"{program}:{program.stat().st_mtime_ns}:{metadata.version('pyspark')}:{sys.prefix}"
     name = hashlib.sha256(made_for.encode()).hexdigest()[:16]
-    return jars.folder().parent / "archives" / f"{name}.jsa"
+    return jars.cache_folder().parent / "archives" / f"{name}.jsa"
 
 
 def java_options() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
@@ -11,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
-from penstock.java import java
+from penstock.java import find_java
 from penstock.redaction import java_pattern
 from penstock.spark import archive
 from penstock.spark.local_dir import local_dir
-from penstock.spark.pandas_later import without_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,10 +139,10 @@ def session(
 
     `keep` are open files that the JVM holds for as long as it lives.
     """
-    java()
+    find_java()
     from pyspark.sql import SparkSession
 
-    without_pandas()
+    _import_without_pandas()
     log = log.absolute()
     log.parent.mkdir(parents=True, exist_ok=True)
     # Python workers must be this interpreter, not the first `python3` of the PATH.
@@ -170,6 +170,25 @@ def session(
     if not is_local(master) and "spark.sql.shuffle.partitions" not in (asked or {}):
         spark.conf.set("spark.sql.shuffle.partitions", str(_cluster_cores(spark)))
     return spark
+
+
+def _import_without_pandas() -> None:
+    """Import `pyspark.testing.utils` without pandas and pyarrow: 0.25 s and 70 MB less for most drivers.
+
+    PySpark 4.2 asks that module for `have_numpy` whenever a value goes to Java, and the module imports both packages
+    only to check their versions, which our own requirements already pin.
+    """
+    from pyspark.sql.pandas import utils
+
+    checks = ("require_minimum_pandas_version", "require_minimum_pyarrow_version")
+    originals = {name: getattr(utils, name) for name in checks}
+    try:
+        for name in checks:
+            setattr(utils, name, lambda: None)
+        importlib.import_module("pyspark.testing.utils")
+    finally:
+        for name, original in originals.items():
+            setattr(utils, name, original)
 
 
 def _launch(master: str, options: Mapping[str, str], keep: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.options import StepOptions
+from penstock.connector import StepOptions
 from penstock.steps.dedupe import DedupeStep
 from penstock.steps.lookup import LookupStep
 from penstock.steps.processor import ProcessorStep

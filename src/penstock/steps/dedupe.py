@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.options import Names, StepOptions
+from penstock.connector import StepOptions
+from penstock.options import Names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

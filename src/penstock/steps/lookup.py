@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field
 
+from penstock.connector import BuildsRows, LookupRequest, LookupTable, SourceOptions, StepOptions
 from penstock.errors import BuildError
-from penstock.options import Duration, Lookup, SourceOptions, StepOptions, seconds
+from penstock.options import Duration, quote, seconds
+from penstock.spark.columns import column
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from typing_extensions import Self
 
 _KEY = "_penstock_key_"
 
@@ -45,31 +47,26 @@ class LookupStep(StepOptions):
     cache: Duration | None = Field(default=None, description="How long an answer may be used again.")
     concurrency: int = Field(default=64, ge=1, le=1024, description="Most requests under way from one worker.")
 
-    _system: SourceOptions | None = PrivateAttr(default=None)
-
     @property
     def reads(self) -> tuple[str, ...]:
         """The stream and the table."""
         return (self.source, self.table)
 
-    def beside(self, tables: Mapping[str, SourceOptions]) -> Self:
+    def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:
         """The step that asks the system behind its table."""
-        if self.table not in tables:
-            return self
-        bound = self.model_copy()
-        bound._system = tables[self.table]
-        return bound
+        table = tables.get(self.table)
+        return self if not isinstance(table, LookupTable) else _BoundLookup(step=self, table=table)
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
-        """The rows with the columns that were looked up; on given rows, the join that this is the same as."""
-        rows = streams[self.source]
+        """The rows with the columns of the table, joined: for tests, which have the table's rows."""
+        return self.look_up(streams[self.source], lambda rows: _join(rows, streams[self.table], self.request))
+
+    def look_up(self, rows: DataFrame, add_columns: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """The rows with what `add_columns` finds for their keys; an error for columns that collide or are missing."""
         for name in self.on:
             if name not in rows.columns:
                 raise BuildError(f"there is no column {name!r} to look up; {did_you_mean(name, rows.columns)}")
-        if self._system is None:
-            found = _join(rows, streams[self.table], self._lookup)
-        else:
-            found = self._system.look_up(rows, self._lookup)
+        found = add_columns(rows)
         twice = [name for name in found.columns if found.columns.count(name) > 1]
         if twice:
             fix = f"rename what is added: columns: {{table_{twice[0]}: {twice[0]}}}"
@@ -77,16 +74,30 @@ class LookupStep(StepOptions):
         return found
 
     @property
-    def _lookup(self) -> Lookup:
+    def request(self) -> LookupRequest:
+        """What the table is asked for."""
         cache_seconds = seconds(self.cache) if self.cache else 0.0
-        return Lookup(self.on, self.columns, self.join, cache_seconds, self.concurrency)
+        return LookupRequest(self.on, self.columns, self.join, cache_seconds, self.concurrency)
 
 
-def _join(rows: DataFrame, table: DataFrame, lookup: Lookup) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
+@dataclass(frozen=True)
+class _BoundLookup:
+    """A lookup step that asks the system behind its table."""
 
-    keys = [F.col(f"`{theirs}`").alias(f"{_KEY}{number}") for number, theirs in enumerate(lookup.on.values())]
+    step: LookupStep
+    table: LookupTable
+
+    def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
+        """The rows with the columns that were looked up."""
+        return self.step.look_up(
+            streams[self.step.source], lambda rows: self.table.look_up(rows, self.step.request)
+        )
+
+
+def _join(rows: DataFrame, table: DataFrame, lookup: LookupRequest) -> DataFrame:
+
+    keys = [column(theirs).alias(f"{_KEY}{number}") for number, theirs in enumerate(lookup.on.values())]
     added = lookup.columns or {name: name for name in table.columns if name not in lookup.on.values()}
-    other = table.select(*keys, *(F.col(f"`{theirs}`").alias(ours) for ours, theirs in added.items()))
-    same: Any = [rows[f"`{ours}`"] == other[f"{_KEY}{number}"] for number, ours in enumerate(lookup.on)]
+    other = table.select(*keys, *(column(theirs).alias(ours) for ours, theirs in added.items()))
+    same: Any = [rows[quote(ours)] == other[f"{_KEY}{number}"] for number, ours in enumerate(lookup.on)]
     return rows.join(other, same, lookup.kind).drop(*(f"{_KEY}{number}" for number in range(len(lookup.on))))

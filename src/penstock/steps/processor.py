@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from penstock.connector import StepOptions
 from penstock.errors import BuildError
 from penstock.imports import import_object
-from penstock.options import Names, StepOptions
+from penstock.options import Names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ class ProcessorStep(StepOptions):
     """A StatefulProcessor of Spark (transformWithState): your own state for each key, with timers and time-to-live."""
 
     kind: ClassVar[str] = "processor"
+    runs_user_code: ClassVar[bool] = True
 
     class_: str = Field(alias="class", pattern=r"^[\w.]+:\w+$", description="'module:Class', beside the file.")
     source: str = Field(alias="from", description="The stream to read.")

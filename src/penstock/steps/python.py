@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from penstock.connector import StepOptions
 from penstock.errors import BuildError
 from penstock.imports import import_object
-from penstock.options import Names, StepOptions
+from penstock.options import Names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ class PythonStep(StepOptions):
     """A function that takes the DataFrames that it reads, in that order, and returns one."""
 
     kind: ClassVar[str] = "python"
+    runs_user_code: ClassVar[bool] = True
 
     function: str = Field(default="", pattern=r"^$|^[\w.]+:\w+$", description="'module:function', beside the file.")
     reads: Names = Field(default=(), description="The streams that are handed to it, in that order.")

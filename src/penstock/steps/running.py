@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from penstock.connector import StepOptions
 from penstock.errors import BuildError
-from penstock.options import Names, StepOptions
+from penstock.options import Names
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:

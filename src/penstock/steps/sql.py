@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from penstock.options import StepOptions
+from penstock.connector import StepOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -21,7 +21,7 @@ _MOST_TEXT = 65_536
 
 
 def texts(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Those that are small enough to be kept, so that they can be restored."""
+    """The files that are small enough to be stored and restored."""
     return {name: content.decode() for name, content in files.items() if len(content) <= _MOST_TEXT}
 
 
@@ -32,7 +32,7 @@ def digest(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The checkpoint at a URL; every look is a fresh one."""
+    """The checkpoint at a URL; every call reads it again."""
 
     url: str
 
@@ -50,11 +50,11 @@ class Checkpoint:
         return sorted(int(name) for name in files.list_names(f"{self.url}/{log}") if name.isdigit())
 
     def read(self, name: str) -> bytes | None:
-        """What a file of it holds."""
+        """The content of one of its files."""
         return files.read(f"{self.url}/{name}")
 
     def files(self, batch: int) -> dict[str, bytes]:
-        """The files that a batch left here, and what they hold."""
+        """The files of a batch, with their contents."""
         names = ["metadata", *(f"{log}/{batch}" for log in _LOGS)]
         for source in files.list_names(f"{self.url}/sources"):
             names += [f"sources/{source}/{batch}", f"sources/{source}/{batch}.compact"]
@@ -88,5 +88,5 @@ def damage(name: str, content: bytes | None) -> str:
             if line != "-":
                 json.loads(line)
     except ValueError as error:
-        return f"is no log of Spark: {error}"
+        return f"is not a log of Spark: {error}"
     return ""

@@ -1,8 +1,9 @@
-"""Small files of the storage that appear whole or not at all, and are on the disk when a call returns."""
+"""Small files of a storage: written atomically and fsynced, through the file system or fsspec."""
 
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 
@@ -12,11 +13,11 @@ def is_local(url: str) -> bool:
 
 
 def write_atomic(url: str, text: str, *, sync: bool = True) -> None:
-    """Write a file in one step; with `sync` it outlives a power cut."""
+    """Replace a file in one step; with `sync` it survives a power cut."""
     if not is_local(url):
         import fsspec
 
-        # An object appears whole or not at all.
+        # An object store writes an object atomically.
         system, path = fsspec.url_to_fs(url)
         if "file" in system.protocol:
             system.makedirs(system._parent(path), exist_ok=True)
@@ -24,13 +25,18 @@ def write_atomic(url: str, text: str, *, sync: bool = True) -> None:
         return
     path = Path(url)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    part.replace(path)
+    # Its own name each time: two threads may write the same file.
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     if sync:
         fsync_folder(path.parent)
 
@@ -54,7 +60,7 @@ def fsync_file(path: Path) -> None:
 
 
 def remove_crc(url: str) -> None:
-    """Take away Hadoop's checksum of a file, which was of the file as it was before."""
+    """Remove Hadoop's checksum of a file, which was that of its old content."""
     if is_local(url):
         Path(url).with_name(f".{Path(url).name}.crc").unlink(missing_ok=True)
 
@@ -87,7 +93,7 @@ def list_names(url: str) -> list[str]:
 
 
 def remove(url: str) -> None:
-    """Take a file away, if it is there."""
+    """Delete a file, if it is there."""
     if is_local(url):
         Path(url).unlink(missing_ok=True)
         return

@@ -1,4 +1,4 @@
-"""One small file for every batch that was committed: what it read, what it gave, and the checksums of its files."""
+"""The journal: one small file per committed batch, with what it read, what it wrote, and its files' checksums."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KEPT = 120
 
 
 class RecordError(PenstockError):
-    """A record of a batch is damaged."""
+    """A record of the journal is damaged."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A batch that was committed."""
+    """A committed batch."""
 
     batch: int
     query: str
@@ -31,14 +31,14 @@ class Record:
     rows_out: int | None = None
     bad: Mapping[str, int] = field(default_factory=dict)
     receipts: Mapping[str, int] = field(default_factory=dict)
-    """The last batch of each target of ours; Spark's own targets have their log."""
+    """The last batch of each target; a target that Spark writes itself has its own log."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The checksum of each file of the checkpoint."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What the small ones hold, so that they can be restored."""
     log_url: str = ""
     log: Mapping[str, str] = field(default_factory=dict)
-    """The checksums of the log that Spark keeps beside a target's data."""
+    """The checksums of the log that Spark keeps with a target's data."""
     adopted: bool = False
     """Whether it was made after the fact: the run that committed the batch died before it could."""
 
@@ -51,12 +51,12 @@ class Journal:
 
     @property
     def numbers(self) -> list[int]:
-        """The batches on record."""
+        """The journaled batches."""
         names = (name.removesuffix(".json") for name in files.list_names(self.url))
         return sorted(int(name) for name in names if name.isdigit())
 
     def write(self, record: Record) -> None:
-        """Put a batch on record: on the disk when this returns. Old records go."""
+        """Append a batch, on the disk when this returns; the oldest record is deleted."""
         values = asdict(record)
         text = json.dumps({"record": values, "sum": _sum(values)})
         files.write_atomic(f"{self.url}/{record.batch}.json", text)
@@ -69,11 +69,11 @@ class Journal:
         try:
             found = json.loads(content)
             if found["sum"] != _sum(found["record"]):
-                raise ValueError("its checksum does not fit")
+                raise ValueError("its checksum differs")
             values = found["record"]
             return Record(**{**values, "sources": tuple(values["sources"])})
         except (ValueError, KeyError, TypeError) as error:
-            fix = "restore it from a backup, or delete it: what it says can then not be checked"
+            fix = "restore it from a backup, or delete it: that batch can then not be verified"
             raise RecordError(f"the record {url} is damaged: {error}; {fix}") from error
 
     def last(self) -> Record | None:

@@ -1,4 +1,19 @@
-"""Where a pipeline keeps its checkpoints, events and logs: any place that fsspec and Spark both know."""
+"""A pipeline's storage: every path in it is spelled here, once.
+
+    <storage>/<pipeline>/
+      pipeline.json                    manifest: the graph of the last run
+      lease, lease.<token>             which process may write here
+      events/<day>.jsonl               event log
+      checkpoints/<sink>/              Spark's checkpoint
+      checkpoints/<sink>.json          owner: the pipeline and sink that the checkpoint belongs to
+      ledger/<sink>/<target>.json      ledger: the last batch of each target
+      ledger/<sink>/begun              intent record: the batch in progress
+      ledger/<sink>/batches/<n>.json   journal: one record per committed batch
+      sources/<source>.json            identities of what a source reads
+      before/<mark>/                   checkpoints and ledgers that a reset or a restore replaced
+      backups/<mark>/                  `penstock checkpoint backup`
+      logs/                            the driver's log, if the storage is a local folder
+"""
 
 from __future__ import annotations
 
@@ -9,10 +24,13 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.model import Location, Pipeline, Sink
-from penstock.permissions import others_can_write
-from penstock.storage.manifest import MANIFEST, manifest
+from penstock.permissions import find_other_writers
+from penstock.storage import files
+from penstock.storage.manifest import manifest
 
 DEFAULT = ".penstock"
+#: The parts of a storage that a backup has.
+BACKED_UP = ("checkpoints", "ledger", "sources")
 
 
 class StorageError(PenstockError):
@@ -21,21 +39,22 @@ class StorageError(PenstockError):
 
 @dataclass(frozen=True)
 class Storage:
-    """The folder of one pipeline inside a storage that may hold several."""
+    """The folder of one pipeline inside a storage that may hold several; any place that fsspec and Spark both know."""
 
     url: str
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Storage:
-        """`<storage>/<name>`; a relative storage is beside the pipeline file, wherever the command is called from."""
+        """`<storage>/<name>`; a relative storage is in the folder of the pipeline file."""
         root = pipeline.storage or DEFAULT
-        if "://" not in root:
+        if files.is_local(root):
             root = str(Path(pipeline.folder, root).resolve())
-        return cls(f"{root.rstrip('/')}/{pipeline.name}")
+        return cls.named(root, pipeline.name)
 
-    def checkpoint(self, sink: str) -> str:
-        """Where Spark keeps the progress of a sink's query."""
-        return f"{self.url}/checkpoints/{sink}"
+    @classmethod
+    def named(cls, root: str, name: str) -> Storage:
+        """The storage of the pipeline of this name, inside a storage of several."""
+        return cls(f"{root.rstrip('/')}/{name}")
 
     @property
     def root(self) -> str:
@@ -44,68 +63,118 @@ class Storage:
 
     @property
     def name(self) -> str:
-        """The pipeline's."""
+        """The name of the pipeline."""
         return self.url.rsplit("/", 1)[-1]
 
     @property
+    def manifest(self) -> str:
+        """The graph of the last run."""
+        return f"{self.url}/pipeline.json"
+
+    @property
     def lease(self) -> str:
-        """Where it is written down which instance writes here."""
+        """Which process may write here."""
         return f"{self.url}/lease"
 
     @property
+    def events(self) -> str:
+        """The event log."""
+        return f"{self.url}/events"
+
+    @property
+    def checkpoints(self) -> str:
+        """The checkpoints of all sinks."""
+        return f"{self.url}/checkpoints"
+
+    @property
+    def ledgers(self) -> str:
+        """The ledgers of all sinks."""
+        return f"{self.url}/ledger"
+
+    def checkpoint(self, sink: str) -> str:
+        """Spark's checkpoint of a sink's query."""
+        return f"{self.checkpoints}/{sink}"
+
+    def owner(self, sink: str) -> str:
+        """Which pipeline and sink a checkpoint belongs to."""
+        return f"{self.checkpoints}/{sink}.json"
+
+    def ledger(self, sink: str) -> str:
+        """What we keep about the batches of a sink."""
+        return f"{self.ledgers}/{sink}"
+
+    def target(self, sink: str, target: str) -> str:
+        """The last batch of one target."""
+        return f"{self.ledger(sink)}/{target}.json"
+
+    def intent(self, sink: str) -> str:
+        """The batch in progress."""
+        return f"{self.ledger(sink)}/begun"
+
+    def journal(self, sink: str) -> str:
+        """The committed batches."""
+        return f"{self.ledger(sink)}/batches"
+
+    def source(self, name: str) -> str:
+        """The identities of what a source reads."""
+        return f"{self.url}/sources/{name}.json"
+
+    def replaced(self, mark: str) -> str:
+        """Where a reset or a restore moves what it replaces."""
+        return f"{self.url}/before/{mark}"
+
+    def backup(self, mark: str) -> str:
+        """The default place of a backup."""
+        return f"{self.url}/backups/{mark}"
+
+    @property
     def logs(self) -> Path:
-        """Where this machine's logs go: beside the rest if that is a local folder."""
-        return Path(self.url, "logs") if "://" not in self.url else Path(DEFAULT, "logs", self.url.rsplit("/", 1)[-1])
+        """Where this machine's logs go: with the rest if that is a local folder."""
+        return Path(self.url, "logs") if files.is_local(self.url) else Path(DEFAULT, "logs", self.name)
+
+    def sink_names(self) -> list[str]:
+        """The sinks that have a checkpoint or a ledger."""
+        names = {*files.list_names(self.ledgers), *files.list_names(self.checkpoints)}
+        return sorted(name for name in names if not name.endswith(".json") and not name.startswith("."))
 
     def refuse_if_shared(self, at: Location) -> None:
         """An error if other users can write to the storage that the place `at` in the file declares."""
-        if "://" in self.url:
+        if not files.is_local(self.url):
             return
         ours = Path(self.url)
-        for path in (ours.parent, ours, *sorted(ours.glob("*")), *sorted(ours.glob("checkpoints/*"))):
-            if path.exists() and (who := others_can_write(path)):
+        for path in (ours.parent, ours, *sorted(ours.glob("*")), *sorted(Path(self.checkpoints).glob("*"))):
+            if path.exists() and (who := find_other_writers(path)):
                 why = "a checkpoint decides what is read and which classes are loaded"
                 fix = f"run chmod go-w {path}, or set 'storage' to a folder of your own"
                 raise StorageError(f"{at}: the storage {path} can be changed by other users: {who}, and {why}; {fix}")
 
     def claim(self, pipeline: Pipeline) -> None:
-        """Write down whose checkpoints these are; an error if they are another's or cannot be written."""
+        """Write the owner of each checkpoint and the manifest; an error if a checkpoint belongs to another sink."""
         for sink in pipeline.sinks:
-            owner = f"{self.checkpoint(sink.name)}.json"
-            ours = _identity(pipeline, sink)
-            known = self._read(owner)
+            known, ours = self._read(self.owner(sink.name)), _identity(pipeline, sink)
             if known is None:
-                self._write(owner, ours)
+                self._write(self.owner(sink.name), ours)
             elif known != ours:
-                says = f"the checkpoint {self.checkpoint(sink.name)} belongs to {_shown(known)}, not to {_shown(ours)}"
+                says = f"the checkpoint {self.checkpoint(sink.name)} belongs to {_show(known)}, not to {_show(ours)}"
                 fix = "give this sink or pipeline another name, or 'storage' another place"
                 raise StorageError(f"{sink.at}: sink {sink.name!r}: {says}; {fix}")
-        self._write(f"{self.url}/{MANIFEST}", manifest(pipeline))
+        self._write(self.manifest, manifest(pipeline))
 
     def is_claimed(self, pipeline: Pipeline) -> bool:
-        """Whether this pipeline, or one with sinks of the same names, has come as far as to its checkpoints before."""
-        return any(self._read(f"{self.checkpoint(sink.name)}.json") is not None for sink in pipeline.sinks)
+        """Whether this pipeline, or one with sinks of the same names, has reached its checkpoints before."""
+        return any(self._read(self.owner(sink.name)) is not None for sink in pipeline.sinks)
 
     def _read(self, url: str) -> dict[str, Any] | None:
-        import fsspec
-
         try:
-            with fsspec.open(url, "r") as file:
-                found: dict[str, Any] = json.load(file)
-                return found
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except (OSError, ValueError) as error:
-            raise StorageError(f"cannot read {url}: {error}; check the storage") from error
+            content = files.read(url)
+            return None if content is None else dict(json.loads(content))
+        except (OSError, ValueError, TypeError) as error:
+            fix = "restore it from a backup, or delete it: the next start writes it again"
+            raise StorageError(f"cannot read {url}: {error}; {fix}") from error
 
     def _write(self, url: str, content: dict[str, Any]) -> None:
-        import fsspec
-
         try:
-            if "://" not in url:
-                Path(url).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with fsspec.open(url, "w") as file:
-                json.dump(content, file)
+            files.write_atomic(url, json.dumps(content))
         except OSError as error:
             fix = "make that folder writable or set 'storage' to another place"
             raise StorageError(f"cannot write to the storage {self.url}: {error.strerror or error}; {fix}") from error
@@ -117,6 +186,6 @@ def _identity(pipeline: Pipeline, sink: Sink) -> dict[str, Any]:
     return {"pipeline": pipeline.name, "sink": sink.name, "sources": dict(sorted(sources.items()))}
 
 
-def _shown(identity: dict[str, Any]) -> str:
+def _show(identity: dict[str, Any]) -> str:
     sources = ", ".join(f"{name} ({kind})" for name, kind in identity.get("sources", {}).items())
     return f"sink {identity.get('sink')!r} of pipeline {identity.get('pipeline')!r} reading {sources}"

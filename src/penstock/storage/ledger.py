@@ -1,4 +1,4 @@
-"""Which batch each target of a sink has: written after the target's own write, read when a query starts."""
+"""The ledger: which batch each target of a sink has, written after the target's own write, read when a query starts."""
 
 from __future__ import annotations
 
@@ -12,66 +12,78 @@ from penstock.storage.journal import RecordError
 from penstock.storage.layout import Storage, StorageError
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The last batch of one target, and the checkpoint that it belongs to."""
+
+    query: str = ""
+    batch: int = -1
+
+
 @dataclass
 class Ledger:
-    """The last batch of each target of one sink, one small file per target beside the checkpoint."""
+    """The last batch of each target of one sink, one small file per target."""
 
     storage: Storage
     sink: str
-    _known: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _known: dict[str, Entry] = field(default_factory=dict)
 
     def has(self, target: str, query: str, batch: int) -> bool:
         """Whether the target has this batch of this checkpoint; a batch is never written before an earlier one."""
         if target not in self._known:
-            self._known[target] = self._read(target)
-        known_query, known_batch = self._known[target]
-        return known_query == query and batch <= known_batch
+            self._known[target] = read_entry(self.storage.target(self.sink, target))
+        known = self._known[target]
+        return known.query == query and batch <= known.batch
 
     def begin(self, batch: int) -> None:
-        """What the batch is of is kept: on the disk when this returns, and before any target gets a row."""
-        write_intent(self._folder, Checkpoint(self.storage.checkpoint(self.sink)), batch)
+        """Write the intent record of a batch; call it before any target gets a row."""
+        write_intent(self.storage, self.sink, batch)
 
     def write(self, target: str, query: str, batch: int) -> None:
-        """The target has this batch: on the disk when this returns."""
-        files.write_atomic(self._url(target), json.dumps({"query": query, "batch": batch}))
-        self._known[target] = (query, batch)
-
-    def _read(self, target: str) -> tuple[str, int]:
-        import fsspec
-
-        url = self._url(target)
-        try:
-            with fsspec.open(url, "r") as file:
-                found = json.load(file)
-            return str(found["query"]), int(found["batch"])
-        except (FileNotFoundError, NotADirectoryError):
-            return "", -1
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            fix = "restore it, or delete it: the batch is then written again, which every target but 'foreach' allows"
-            raise StorageError(f"cannot read the ledger {url}: {error}; {fix}") from error
-
-    def _url(self, target: str) -> str:
-        return f"{self._folder}/{target}.json"
-
-    @property
-    def _folder(self) -> str:
-        return f"{self.storage.url}/ledger/{self.sink}"
+        """The target has this batch; on the disk when this returns."""
+        files.write_atomic(self.storage.target(self.sink, target), json.dumps({"query": query, "batch": batch}))
+        self._known[target] = Entry(query, batch)
 
 
-def write_intent(url: str, checkpoint: Checkpoint, batch: int) -> None:
-    """Copy the small files that a batch begins with: on the disk when this returns. Object stores lose none."""
-    if files.is_local(url):
-        files.write_atomic(f"{url}/begun", json.dumps({"batch": batch, "texts": texts(checkpoint.files(batch))}))
+def read_entry(url: str) -> Entry:
+    """One entry of a ledger; an empty one if there is none yet."""
+    try:
+        content = files.read(url)
+        if content is None:
+            return Entry()
+        found = json.loads(content)
+        return Entry(str(found["query"]), int(found["batch"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fix = "restore it, or delete it: the batch is then written again, which every target but 'foreach' allows"
+        raise StorageError(f"cannot read the ledger {url}: {error}; {fix}") from error
 
 
-def read_intent(url: str) -> tuple[int, Mapping[str, str]]:
-    """The batch that was begun last and its files; batch -1 if none was."""
-    content = files.read(f"{url}/begun")
+def read_entries(storage: Storage, sink: str) -> dict[str, Entry]:
+    """The entry of each target of a sink."""
+    names = files.list_names(storage.ledger(sink))
+    targets = [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]
+    return {target: read_entry(storage.target(sink, target)) for target in targets}
+
+
+def write_intent(storage: Storage, sink: str, batch: int) -> None:
+    """Intent record: the offsets of the batch in progress, fsynced before any target is written.
+
+    Spark does not fsync its offset log. Object stores lose nothing in a power cut, so they need none.
+    """
+    if files.is_local(storage.url):
+        contents = Checkpoint(storage.checkpoint(sink)).files(batch)
+        files.write_atomic(storage.intent(sink), json.dumps({"batch": batch, "texts": texts(contents)}))
+
+
+def read_intent(storage: Storage, sink: str) -> tuple[int, Mapping[str, str]]:
+    """The batch that was last in progress, and the small files of its checkpoint; batch -1 if there was none."""
+    url = storage.intent(sink)
+    content = files.read(url)
     if content is None:
         return -1, {}
     try:
         found = json.loads(content)
         return int(found["batch"]), found["texts"]
     except (ValueError, KeyError, TypeError) as error:
-        fix = "restore it from a backup, or delete it: what the last batch was of is then not known"
-        raise RecordError(f"{url}/begun is damaged: {error}; {fix}") from error
+        fix = "restore it from a backup, or delete it: what the last batch read is then not known"
+        raise RecordError(f"{url} is damaged: {error}; {fix}") from error

@@ -1,4 +1,4 @@
-"""What a pipeline is made of, as its storage keeps it beside the events: no option of a connector is in it."""
+"""The manifest of a pipeline: its graph as the storage keeps it, without any option of a connector."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.model import Pipeline, Sink, Source, Step
-from penstock.redaction import redacted
+from penstock.redaction import redact_values
 
 #: How Spark's descriptions of sources without topics or a path begin.
 _CALLED = {"kafka": "kafka", "rate": "rate", "socket": "textsocket", "files": "filestream", "delta": "delta"}
-
-#: The card of a pipeline, in its storage.
-MANIFEST = "pipeline.json"
 
 
 def manifest(pipeline: Pipeline) -> dict[str, Any]:
@@ -28,7 +25,7 @@ def manifest(pipeline: Pipeline) -> dict[str, Any]:
         "name": pipeline.name,
         "file": str(Path(file).absolute()) if Path(file).exists() else "",
         "history_seconds": pipeline.history_seconds,
-        "nodes": redacted(nodes),
+        "nodes": redact_values(nodes),
     }
 
 

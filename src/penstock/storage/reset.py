@@ -1,19 +1,20 @@
-"""A sink that begins anew on the user's word: its checkpoint and its records are moved aside, not deleted."""
+"""Resets a sink: its checkpoint and its ledger are moved aside, not deleted."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from penstock.storage import files
+from penstock.storage.layout import Storage
 from penstock.storage.verify import SinkStorage
 
 
 def reset_sink(sink: SinkStorage, mark: str) -> str:
-    """Move what is there to `<storage>/before/<mark>`; gives that place."""
-    place = f"{sink.storage}/before/{mark}"
-    for part in ("checkpoints", "ledger"):
-        _move(f"{sink.storage}/{part}/{sink.name}", f"{place}/{part}/{sink.name}")
-    return place
+    """Move a sink's checkpoint and ledger aside; returns where they are."""
+    place = Storage(sink.storage.replaced(mark))
+    _move(sink.storage.checkpoint(sink.name), place.checkpoint(sink.name))
+    _move(sink.storage.ledger(sink.name), place.ledger(sink.name))
+    return place.url
 
 
 def _move(old: str, new: str) -> None:

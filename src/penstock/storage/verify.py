@@ -1,23 +1,23 @@
-"""Whether a checkpoint still is what the records say: every difference that Spark itself would not notice."""
+"""Compares a checkpoint with journal, ledger and target: every difference that Spark itself would not notice."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, damage, digest
 from penstock.storage.journal import Journal, Record, RecordError
+from penstock.storage.layout import Storage, StorageError
+from penstock.storage.ledger import Entry, read_entries
 
-_RESTORE = "`penstock checkpoint restore` puts it back"
-_ANEW = "restore the checkpoint, or begin anew with --new-checkpoint"
+_RESTORE = "`penstock checkpoint restore` restores it"
+_RESET = "restore the checkpoint, or reset it with --new-checkpoint"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that does not fit, and what to do."""
+    """An inconsistency, and what to do."""
 
     says: str
     fix: str
@@ -28,62 +28,51 @@ class Problem:
 
 @dataclass(frozen=True)
 class SinkStorage:
-    """One sink's checkpoint, records, ledger and, if Spark writes its target with a log, that log."""
+    """One sink's checkpoint, journal, ledger and, if Spark writes its target with a log, that log."""
 
     name: str
-    storage: str
+    storage: Storage
     log_url: str = ""
 
     @property
     def checkpoint(self) -> Checkpoint:
         """Spark's own."""
-        return Checkpoint(f"{self.storage}/checkpoints/{self.name}")
+        return Checkpoint(self.storage.checkpoint(self.name))
 
     @property
     def journal(self) -> Journal:
-        """Ours."""
-        return Journal(f"{self.ledger}/batches")
+        """The committed batches."""
+        return Journal(self.storage.journal(self.name))
 
-    @property
-    def ledger(self) -> str:
-        """The folder of what we keep of it."""
-        return f"{self.storage}/ledger/{self.name}"
-
-    def targets(self) -> dict[str, tuple[str, int]]:
-        """The query and the batch that each target of ours has."""
-        folder = self.ledger
-        found = {}
-        for name in files.list_names(folder):
-            if name.endswith(".json") and not name.startswith("."):
-                held: Any = json.loads(files.read(f"{folder}/{name}") or b"{}")
-                found[name.removesuffix(".json")] = (str(held.get("query", "")), int(held.get("batch", -1)))
-        return found
+    def targets(self) -> dict[str, Entry]:
+        """The last batch of each target."""
+        return read_entries(self.storage, self.name)
 
     def log_numbers(self) -> list[int]:
-        """The batches in the log beside the target's data."""
+        """The batches in the log that Spark keeps with the target's data."""
         names = (name.removesuffix(".compact") for name in files.list_names(self.log_url)) if self.log_url else ()
         return sorted({int(name) for name in names if name.isdigit()})
 
 
 def find_problems(sink: SinkStorage) -> list[Problem]:
-    """Everything that does not fit, before the first row; nothing is changed."""
+    """Every inconsistency, before the first row; changes nothing."""
     try:
         last = sink.journal.last()
         if not sink.checkpoint.numbers("offsets"):
-            return list(_new_over_old(sink, last))
-        return [*_structure(sink), *_behind(sink, last), *_changed(sink), *_log_changed(sink)]
-    except RecordError as error:
+            return list(_find_missing_checkpoint(sink, last))
+        return [*_find_damage(sink), *_find_rollback(sink, last), *_find_changed_files(sink), *_find_changed_log(sink)]
+    except (RecordError, StorageError) as error:
         says, _, fix = str(error).rpartition("; ")
         return [Problem(says, fix)]
 
 
-def _new_over_old(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
+def _find_missing_checkpoint(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
     if last is not None:
         says = f"there is no checkpoint at {sink.checkpoint.url}, but batch {last.batch} was committed at {last.at}"
-        yield Problem(f"{says}: a new one over old output loses rows or doubles them", _ANEW)
-    elif any(batch >= 0 for _, batch in sink.targets().values()):
+        yield Problem(f"{says}: a new one over old output loses rows or doubles them", _RESET)
+    elif any(entry.batch >= 0 for entry in sink.targets().values()):
         says = f"there is no checkpoint at {sink.checkpoint.url}, but its targets have batches of an earlier one"
-        yield Problem(says, _ANEW)
+        yield Problem(says, _RESET)
     known = sink.log_numbers()
     if known:
         says = f"the output has batches up to {known[-1]} in {sink.log_url}, and there is no checkpoint of them"
@@ -91,7 +80,7 @@ def _new_over_old(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
         yield Problem(says, fix)
 
 
-def _structure(sink: SinkStorage) -> Iterator[Problem]:
+def _find_damage(sink: SinkStorage) -> Iterator[Problem]:
     checkpoint = sink.checkpoint
     if not checkpoint.query:
         yield Problem(f"{checkpoint.url}/metadata is missing or damaged", _RESTORE)
@@ -107,19 +96,19 @@ def _structure(sink: SinkStorage) -> Iterator[Problem]:
         yield Problem(f"{checkpoint.url}/offsets/{number} is missing", _RESTORE)
 
 
-def _behind(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
+def _find_rollback(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
     """A checkpoint that was rolled back, or belongs to another query: its next batches have numbers that are taken."""
     end, query = sink.checkpoint.numbers("offsets")[-1], sink.checkpoint.query
     taken: dict[str, int] = {}
     if last is not None and query and last.query != query:
-        says = f"the checkpoint {sink.checkpoint.url} is of query {query}, the records are of {last.query}"
-        yield Problem(f"{says}: a new checkpoint over old output", _ANEW)
+        says = f"the checkpoint {sink.checkpoint.url} is of query {query}, the journal is of {last.query}"
+        yield Problem(f"{says}: a new checkpoint over old output", _RESET)
         return
     if last is not None:
-        taken["on record"] = last.batch
-    for target, (owner, batch) in sink.targets().items():
-        if owner == query:
-            taken[f"in target {target!r}"] = batch
+        taken["in the journal"] = last.batch
+    for target, entry in sink.targets().items():
+        if entry.query == query:
+            taken[f"in target {target!r}"] = entry.batch
     if sink.log_numbers():
         taken[f"in {sink.log_url}"] = sink.log_numbers()[-1]
     for where, batch in taken.items():
@@ -128,7 +117,7 @@ def _behind(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
             yield Problem(f"{says}: rolled back, it would lose the rows of the batches between", _RESTORE)
 
 
-def _changed(sink: SinkStorage) -> Iterator[Problem]:
+def _find_changed_files(sink: SinkStorage) -> Iterator[Problem]:
     checkpoint = sink.checkpoint
     oldest = checkpoint.numbers("offsets")[0]
     for number in sink.journal.numbers:
@@ -159,7 +148,7 @@ def _was_compacted(checkpoint: Checkpoint, name: str) -> bool:
     return any(each.isdigit() and int(each) >= number for each in later)
 
 
-def _log_changed(sink: SinkStorage) -> Iterator[Problem]:
+def _find_changed_log(sink: SinkStorage) -> Iterator[Problem]:
     """The log that says which files of the output count: without it, readers find too much or nothing."""
     last = sink.journal.last()
     url = sink.log_url or (last.log_url if last else "")

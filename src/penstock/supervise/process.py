@@ -13,42 +13,42 @@ from typing import Any
 from penstock.processes import kill_session
 from penstock.supervise.protocol import Channel, RunOptions
 
-Heard = Callable[["DriverProcess", dict[str, Any]], None]
-"""Called from the reader's thread with each report."""
+OnMessage = Callable[["DriverProcess", dict[str, Any]], None]
+"""Called from the reader's thread with each message of the driver."""
 
 
 class DriverProcess:
-    """A driver that was started; it imports Spark and then waits to be told to go."""
+    """A driver that was started; it imports Spark and then waits for the start order."""
 
-    def __init__(self, orders: RunOptions) -> None:
+    def __init__(self, options: RunOptions) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "penstock.driver", str(theirs.fileno()), orders.text()]
+        command = [sys.executable, "-m", "penstock.driver", str(theirs.fileno()), options.text()]
         with theirs:
-            # A session of its own: Ctrl-C in the terminal reaches the supervisor only, and all of it can be found.
+            # Its own session: Ctrl-C in the terminal reaches the supervisor only, and every process of it can be found.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
             )
-        self._line = Channel(ours)
+        self._channel = Channel(ours)
 
     @property
     def pid(self) -> int:
         """Its process, and the number of its session."""
         return self._process.pid
 
-    def go(self, heard: Heard, lock: int | None, **facts: Any) -> None:
-        """Let it start Spark; from here on its reports are heard."""
-        threading.Thread(target=self._read, args=(heard,), name="reports", daemon=True).start()
-        self._line.send({"order": "go", **facts}, lock)
+    def send_start(self, on_message: OnMessage, lock: int | None, **facts: Any) -> None:
+        """Let it start Spark; from here on its messages are read."""
+        threading.Thread(target=self._read, args=(on_message,), name="messages", daemon=True).start()
+        self._channel.send({"order": "start", **facts}, lock)
 
     def drain(self, why: str) -> None:
-        """Let it finish what is under way; one that is dead hears nothing."""
-        self._line.send({"order": "drain", "why": why})
+        """Let it finish its running batches; a dead one gets no order."""
+        self._channel.send({"order": "drain", "why": why})
 
     def exit_code(self) -> int | None:
         """How it ended (a signal as a negative number); None while it lives. It is not reaped before `end`."""
         if self._process.returncode is not None:
             return self._process.returncode
-        # Until it is reaped nobody else can have its number, so its session can be killed by it.
+        # Until it is reaped its pid is not reused, so its session can be killed by it.
         found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if found is None:
             return None
@@ -61,7 +61,7 @@ class DriverProcess:
             self._process.wait()
         return self._process.returncode
 
-    def _read(self, heard: Heard) -> None:
-        for report, _ in self._line.messages():
-            heard(self, report)
-        self._line.close()
+    def _read(self, on_message: OnMessage) -> None:
+        for message, _ in self._channel.messages():
+            on_message(self, message)
+        self._channel.close()

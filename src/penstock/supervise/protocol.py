@@ -1,9 +1,9 @@
-"""What the supervisor and the driver say to each other: lines of JSON over a pair of sockets.
+"""The channel between supervisor and driver: lines of JSON over a pair of sockets.
 
-    supervisor ── go, drain ──────────────────────────────► driver; the end of the line: the supervisor is dead
-    supervisor ◄── said, waiting, started, beat, batch, ended ────── driver
+    supervisor ── start, drain ───────────────────────────────► driver; end of file: the supervisor is dead
+    supervisor ◄── status, waiting, started, heartbeat, batch, ended ── driver
 
-`go` carries the lease's lock as a file that the driver and its JVM keep open: it is free when they are all dead.
+`start` carries the lease's lock as an open file that the driver and its JVM keep: it is free when they are all dead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run was asked for; the same for every driver of it."""
+    """The options of `penstock run`; the same for every driver of a run."""
 
     file: str
     once: bool = False
@@ -36,8 +36,8 @@ class RunOptions:
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> RunOptions:
-        """What `text` made."""
+    def parse(cls, text: str) -> RunOptions:
+        """The options that `text` has written."""
         return cls(**json.loads(text))
 
 
@@ -49,11 +49,11 @@ class Channel:
         self._lock = threading.Lock()
 
     def fileno(self) -> int:
-        """Its number, for a child to inherit."""
+        """Its file descriptor, for a child to inherit."""
         return self._end.fileno()
 
     def send(self, message: dict[str, Any], fd: int | None = None) -> bool:
-        """Say something, with an open file if wanted; False if nobody is at the other end."""
+        """Send a message, with an open file if given; False if the other end is closed."""
         data = json.dumps(message, default=str).encode() + b"\n"
         try:
             with self._lock:
@@ -64,7 +64,7 @@ class Channel:
         return True
 
     def messages(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
-        """What the other end says, each with the files that came with it, until it is gone."""
+        """The messages of the other end, each with the files that came with it, until it is closed."""
         waiting, files = b"", []
         while True:
             try:
@@ -80,8 +80,8 @@ class Channel:
                 files = []
 
     def close(self) -> None:
-        """Hang up."""
-        # The other end may have hung up already.
+        """Close this end."""
+        # The other end may be closed already.
         with contextlib.suppress(OSError):
             self._end.shutdown(socket.SHUT_RDWR)
         self._end.close()

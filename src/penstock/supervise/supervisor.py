@@ -1,4 +1,4 @@
-"""The loop that keeps one driver running, by policy, until the pipeline ends or is told to stop."""
+"""Keeps one driver running, by policy, until the pipeline ends or is stopped."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.events import Emit
 from penstock.model import Restart
 from penstock.storage.lease import BEAT_SECONDS, Lease, LostError
 from penstock.supervise.policy import Restarts, Watchdog
 from penstock.supervise.process import DriverProcess
 
-_LOOK_SECONDS = 0.2
-_REPORTS_SECONDS = 5.0
+_POLL_SECONDS = 0.2
+_MESSAGES_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
-"""Past the drain's own limit: the driver sees to that limit first."""
+"""Past the drain's own limit, which the driver itself keeps first."""
 
-Tell = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class End:
 
 @dataclass
 class State:
-    """What is known now of the driver and its queries; read by /health and /ready."""
+    """The driver and its queries now; read by /health and /ready."""
 
     name: str
     sinks: tuple[str, ...]
     phase: str = "starting"
     driver_pid: int | None = None
     restarts: int = 0
-    beat_at: float | None = None
+    heartbeat_at: float | None = None
     queries: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -58,10 +58,12 @@ class Supervisor:
     lease: Lease
     policy: Restart
     state: State
-    tell: Tell
-    """Takes facts for the event log."""
+    emit: Emit
     show: Callable[[dict[str, Any]], None]
-    """Takes what the driver reports for the screen."""
+    """Takes the driver's messages for the screen."""
+    storage: str = ""
+    fingerprint: str = ""
+    """Of the pipeline that was checked; every driver of this run must load the same."""
     restarting: bool = True
     drain_seconds: float = 60.0
     verbose: bool = False
@@ -74,8 +76,8 @@ class Supervisor:
     def run(self, first: DriverProcess) -> End:
         """Supervise from the first driver to the last; afterwards no process is left."""
         restarts = Restarts(self.policy)
-        beating = threading.Event()
-        threading.Thread(target=self._beat, args=(beating,), name="lease", daemon=True).start()
+        has_ended = threading.Event()
+        threading.Thread(target=self._renew_lease, args=(has_ended,), name="lease", daemon=True).start()
         child = first
         try:
             while True:
@@ -85,106 +87,107 @@ class Supervisor:
                     return end
                 wait = restarts.wait_seconds(time.monotonic(), time.monotonic() - began)
                 if wait is None:
-                    return self._given_up(end, restarts)
+                    return self._give_up(end, restarts)
                 self.state.restarts += 1
-                self.tell("restarting", reason=end.reason, wait_seconds=round(wait, 1), restart=restarts.count)
-                # It imports Spark while the wait lasts.
+                self.emit("restarting", reason=end.reason, wait_seconds=round(wait, 1), restart=restarts.count)
+                # It imports Spark during the wait.
                 child = self.start()
                 if not self._pause(wait):
                     child.end()
                     return End(well=True)
         finally:
-            beating.set()
+            has_ended.set()
             self.state.phase = "ended"
             if self._child is not None:
                 self._child.end()
 
-    def ask_to_stop(self, why: str) -> None:
-        """Drain; a second time: stop now. Safe in a signal's handler."""
+    def request_stop(self, why: str) -> None:
+        """Drain; a second time: stop now. Safe in a signal handler."""
         self._inbox.put(("stop", why))
 
     def _one(self, child: DriverProcess) -> End:
-        """From go to the end of one driver."""
-        self._child, said = child, End(well=False)
+        """From the start order to the end of one driver."""
+        self._child, reported = child, End(well=False)
         dog = Watchdog(self.policy)
         holder = self.lease.holder
-        child.go(
-            lambda who, report: self._inbox.put(("report", (who, report))),
+        child.send_start(
+            lambda who, message: self._inbox.put(("message", (who, message))),
             self.lease.fd,
             lease=self.lease.url,
             token=holder.token,
             attempt=self.state.restarts,
+            storage=self.storage,
+            fingerprint=self.fingerprint,
         )
         self.state.driver_pid, self.state.queries = child.pid, {}
         self.state.phase = "starting"
-        self.tell("driver_started", pid=child.pid, attempt=self.state.restarts)
+        self.emit("driver_started", pid=child.pid, attempt=self.state.restarts)
         dog.beat(time.monotonic())
         hung = ""
         while child.exit_code() is None and not self._now and not hung:
-            found = self._heard(dog)
-            said = found or said
+            reported = self._take_message(dog) or reported
             if time.monotonic() > self._stop_by + _GRACE_SECONDS:
                 hung = f"the driver did not drain within {self.drain_seconds:.0f} s"
             elif complaint := dog.complaint(time.monotonic(), self._busy()):
                 hung = complaint
         self.state.phase = "ending"
         code = child.end()
-        said = self._rest(dog) or said
-        end = self._judged(said, code, hung)
+        reported = self._take_rest(dog) or reported
+        end = self._judge(reported, code, hung)
         self._child, self.state.driver_pid = None, None
-        self.tell("driver_ended", pid=child.pid, code=code, well=end.well, reason=end.reason)
+        self.emit("driver_ended", pid=child.pid, code=code, well=end.well, reason=end.reason)
         return end
 
-    def _judged(self, said: End, code: int, hung: str) -> End:
+    def _judge(self, reported: End, code: int, hung: str) -> End:
         if self._now:
             return End(well=False, reason="stopped at once", retry=False)
         if hung:
             return End(well=False, reason=hung)
-        if said.well or said.reason:
-            return said
+        if reported.well or reported.reason:
+            return reported
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return End(well=False, reason=f"the driver {how}")
 
-    def _heard(self, dog: Watchdog) -> End | None:
-        """Take one message, or look around after a while."""
+    def _take_message(self, dog: Watchdog) -> End | None:
+        """Handle one message, or return after a moment without one."""
         try:
-            kind, what = self._inbox.get(timeout=_LOOK_SECONDS)
+            kind, what = self._inbox.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             return None
         if kind == "stop":
             self._stop(what)
             return None
-        who, report = what
-        return self._reported(report, dog) if who is self._child else None
+        who, message = what
+        return self._handle(message, dog) if who is self._child else None
 
-    def _reported(self, report: dict[str, Any], dog: Watchdog) -> End | None:
+    def _handle(self, message: dict[str, Any], dog: Watchdog) -> End | None:
         now = time.monotonic()
-        what = report["what"]
+        what = message["what"]
         dog.beat(now)
-        self.state.beat_at = time.time()
-        if what == "beat":
-            self.state.queries = report["queries"]
+        self.state.heartbeat_at = time.time()
+        if what == "heartbeat":
+            self.state.queries = message["queries"]
         elif what == "started":
             self.state.phase = "running"
         elif what == "batch":
-            progress = report["progress"]
+            progress = message["progress"]
             dog.batch(progress["name"], progress.get("durationMs", {}).get("triggerExecution", 0) / 1000)
         elif what == "ended":
-            return End(report["well"], report.get("reason", ""), report.get("retry", True))
-        self.show(report)
+            return End(message["well"], message.get("reason", ""), message.get("retry", True))
+        self.show(message)
         return None
 
-    def _rest(self, dog: Watchdog) -> End | None:
-        """What the driver had said before its end and is not heard yet."""
+    def _take_rest(self, dog: Watchdog) -> End | None:
+        """Handle what the driver had sent before its end."""
         end = None
-        deadline = time.monotonic() + _REPORTS_SECONDS
+        deadline = time.monotonic() + _MESSAGES_SECONDS
         while time.monotonic() < deadline:
             try:
                 kind, what = self._inbox.get(timeout=0.05)
             except queue.Empty:
                 break
-            if kind == "report" and what[0] is self._child:
-                end = self._reported(what[1], dog) or end
+            if kind == "message" and what[0] is self._child:
+                end = self._handle(what[1], dog) or end
             elif kind == "stop":
                 self._stop(what)
         return end
@@ -195,16 +198,16 @@ class Supervisor:
     def _stop(self, why: str) -> None:
         if self._stopping:
             self._now = True
-            self.tell("stopping_now", why=why)
+            self.emit("stopping_now", why=why)
             return
         self._stopping, self._stop_by = why, time.monotonic() + self.drain_seconds
-        self.tell("draining", why=why, most_seconds=self.drain_seconds)
+        self.emit("draining", why=why, most_seconds=self.drain_seconds)
         self.state.phase = "draining"
         if self._child is not None:
             self._child.drain(why)
 
     def _pause(self, seconds: float) -> bool:
-        """Wait before a restart; False if it is told to stop meanwhile."""
+        """Wait before a restart; False if it is stopped meanwhile."""
         self.state.phase = "waiting"
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self._stopping:
@@ -216,26 +219,27 @@ class Supervisor:
                 self._stop(what)
         return not self._stopping
 
-    def _given_up(self, end: End, restarts: Restarts) -> End:
+    def _give_up(self, end: End, restarts: Restarts) -> End:
         minutes = self.policy.within_seconds / 60
         says = f"{restarts.count} restarts within {minutes:g} minutes did not help, so there are no more"
-        self.tell("gave_up", restarts=restarts.count, reason=end.reason)
-        fix = "mend the cause and run it again; 'restart: {limit: ...}' allows more"
+        self.emit("gave_up", restarts=restarts.count, reason=end.reason)
+        fix = "fix the cause and run it again; 'restart: {limit: ...}' allows more"
         return End(well=False, reason=f"{end.reason}\n{says}; {fix}", retry=False)
 
-    def _beat(self, ended: threading.Event) -> None:
+    def _renew_lease(self, ended: threading.Event) -> None:
         failing = False
         while not ended.wait(BEAT_SECONDS):
             try:
                 self.lease.beat()
                 failing = False
             except LostError as error:
-                self.tell("lease_lost", reason=str(error))
+                self.emit("lease_lost", reason=str(error))
                 self._inbox.put(("stop", str(error)))
                 self._inbox.put(("stop", str(error)))
                 return
             except OSError as error:
-                # A full disk: the lock still holds this machine, and another one would show a higher token.
+                # Disk full: we still hold the kernel lock on this host, and a takeover from another host would show as a
+                # higher token.
                 if not failing:
-                    self.tell("lease_beat_failed", reason=str(error))
+                    self.emit("lease_beat_failed", reason=str(error))
                 failing = True

@@ -1,4 +1,4 @@
-"""What users import in their own tests: a bench for pipelines, and the tests of a file."""
+"""Public test API: a bench for pipelines, and the tests of a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Late: pytest imports this room with its plugin in every run, whether or not there is a pipeline to test.
+    # Lazy, because pytest imports this package with its plugin in every run.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""A pipeline on the bench: rows go in by hand, and what each sink writes can be looked at."""
+"""A test bench for pipelines: feed rows by hand and inspect what each sink writes."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 class Freezable(Protocol):
-    """A pipeline said in Python."""
+    """A pipeline built in Python."""
 
     def freeze(self) -> Pipeline:
         """The frozen model."""
 
 
 class Bench:
-    """Every source is fed by hand, every sink's rows are kept; everything between is as in production.
+    """Feeds every source by hand and collects every sink's rows; everything between runs as in production.
 
         with Bench(pipeline, spark) as bench:
             bench.feed("trades", {"Amount": 5}, "not json")     one batch; text is a raw record
             assert bench.rows("board") == [{"Total": 5}]
 
-    Batches run when they are fed and are done when `feed` returns, no-data batches of a moved watermark included.
+    A batch has run when `feed` returns, including the no-data batches of an advanced watermark.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Bench:
         self._crash: Moment | None = None
         self.batches = 0
         try:
-            self._spark = _own_session(spark, frozen)
+            self._spark = _new_session(spark, frozen)
             use(frozen)
             self._runs = self._start(sinks)
         except BaseException:
@@ -68,13 +68,13 @@ class Bench:
             raise
 
     def feed(self, source: str, *rows: Given) -> None:
-        """Hand over one batch of rows: dicts are written in the source's own format, text is a raw record."""
+        """Feed one batch of rows: dicts are encoded in the source's format, text is a raw record."""
         self.feed_all({source: rows})
 
     def feed_all(self, rows: Mapping[str, Sequence[Given]]) -> None:
-        """Hand over one batch that several sources are part of; a batch without any row runs nothing.
+        """Feed one batch of several sources; a batch without rows runs nothing.
 
-        The rows of a static source are its whole table from then on.
+        The rows of a static source replace its whole table.
         """
         sources = {source.name: source for source in self._pipeline.sources}
         for name in rows:
@@ -101,7 +101,7 @@ class Bench:
                 run.start()
 
     def rows(self, sink: str | None = None, batch: int | None = None) -> list[dict[str, Any]]:
-        """What a sink has written in all, or for the feed of that number; of a complete table, its last state."""
+        """The rows that a sink has written in all, or in one batch; in mode complete, the last table."""
         return [dict(row) for row in self._run(sink).rows(batch)]
 
     def columns(self, sink: str | None = None) -> tuple[str, ...]:
@@ -109,9 +109,9 @@ class Bench:
         return self._run(sink).columns
 
     def advance(self, time: datetime | str) -> None:
-        """Move the watermark as if every source had a row of that time, without adding one.
+        """Advance the watermark as if every source had a row of that time, without adding one.
 
-        Each query is started again for it; of several watermarks the earliest counts, as in Spark.
+        Restarts each query; of several watermarks the earliest counts, as in Spark.
         """
         moment = datetime.fromisoformat(time.replace("Z", "+00:00")) if isinstance(time, str) else time
         self.batches += 1
@@ -125,18 +125,18 @@ class Bench:
             run.advance(int(moment.timestamp() * 1000) - delay)
 
     def restart(self) -> None:
-        """Stop every query and start it from its checkpoint."""
+        """Restart every query from its checkpoint."""
         for run in self._runs.values():
             run.restart()
 
     def crash(self, at: Moment = "after_write") -> None:
-        """Let the queries die in the next batch, after the write or before the commit, and start them again."""
+        """Crash the queries in the next batch, after the write or before the commit, and restart them."""
         _one_of("moment of a crash", at, MOMENTS)
         self._crash = at
 
     @property
     def bad_records(self) -> dict[str, int]:
-        """Bad records of each source so far."""
+        """The count of bad records of each source so far."""
         found: dict[str, int] = {}
         for run in self._runs.values():
             for name, count in run.bad_records.items():
@@ -144,15 +144,15 @@ class Bench:
         return found
 
     def late_rows(self, sink: str | None = None) -> int:
-        """Rows that came after the watermark and were left out."""
+        """The count of rows that arrived after the watermark and were dropped."""
         return self._run(sink).late_rows
 
     def state_rows(self, sink: str | None = None) -> int:
-        """Rows in the state of a sink's query after the last batch."""
+        """The count of rows in the state of a sink's query after the last batch."""
         return self._run(sink).state_rows
 
     def close(self) -> None:
-        """Stop the queries and remove what they left on disk."""
+        """Stop the queries and remove their files."""
         for run in getattr(self, "_runs", {}).values():
             run.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -180,7 +180,7 @@ class Bench:
             for source in sources
             if source.static and source.name not in self._files
         }
-        # The modules beside the file are looked after here: an empty folder keeps the engine from sending them too.
+        # `use` handles the modules in the pipeline's folder; an empty folder keeps the engine from sending them too.
         (self._folder / "empty").mkdir()
         quiet = replace(self._pipeline, folder=str(self._folder / "empty"))
         self._runs = {}
@@ -203,32 +203,32 @@ class Bench:
         if sink is None and len(self._runs) == 1:
             return next(iter(self._runs.values()))
         if sink is None:
-            raise CallError(f"this pipeline has several sinks; say which one: {join_words(self._runs)}")
+            raise CallError(f"this pipeline has several sinks; name one: {join_words(self._runs)}")
         return self._runs[_one_of("sink", sink, self._runs)]
 
 
 @cache
 def _root() -> str:
-    # Removed once more at the end: Spark's maintenance of a state can still write after its query has stopped.
+    # Removed again at exit: state store maintenance can still write after its query has stopped.
     folder = tempfile.mkdtemp(prefix="penstock-bench-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
-    """A session of its own, with its own views and settings, in the same Spark."""
+def _new_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
+    """A separate session with its own views and settings, in the same Spark application."""
     own = spark.newSession()
     for key, value in pipeline.spark.items():
         if key.startswith("spark.sql.") and own.conf.isModifiable(key):
             own.conf.set(key, value)
-    # One partition: a test has a handful of rows, and empty tasks cost seconds.
+    # One partition: a test has few rows, and empty tasks cost seconds.
     own.conf.set("spark.sql.shuffle.partitions", "1")
     return own
 
 
 def _one_of(what: str, name: str, known: Sequence[str] | Mapping[str, object]) -> str:
     if name not in known:
-        raise CallError(f"there is no {what} {name!r}; {did_you_mean(name, known)}")
+        raise CallError(f"unknown {what} {name!r}; {did_you_mean(name, known)}")
     return name
 
 
@@ -240,65 +240,65 @@ def _milliseconds(delay: str) -> int:
     return sum(units, timedelta()) // timedelta(milliseconds=1)
 
 
-#: Modules that were imported for a test, by name, with their file's stamp.
-_known: dict[str, tuple[Path, int]] = {}
-_one_at_a_time = threading.Lock()
+#: Modules imported for tests, by name, with their file's modification time.
+_imported: dict[str, tuple[Path, int]] = {}
+_lock = threading.Lock()
 
 
 def use(pipeline: Pipeline) -> None:
-    """Make `import` in steps mean the modules beside the file, for this process and for Spark's workers.
+    """Make `import` in steps find the modules in the pipeline's folder, in this process and in Spark's workers.
 
-    One session serves pipelines of several folders, and two of them may both have a `model.py`.
+    One session serves pipelines of several folders, and two folders may both have a `model.py`.
     """
     folder = Path(pipeline.folder).resolve()
-    beside = {path.stem: path for path in folder.glob("*.py")}
-    with _one_at_a_time:
-        _forget(beside)
+    modules = {path.stem: path for path in folder.glob("*.py")}
+    with _lock:
+        _forget(modules)
         if str(folder) in sys.path:
             sys.path.remove(str(folder))
         sys.path.insert(0, str(folder))
-        _import_steps(pipeline, beside)
-        _send(beside)
+        _import_steps(pipeline, modules)
+        _send(modules)
 
 
-def _forget(beside: dict[str, Path]) -> None:
-    """Drop modules of another folder that have the name of one here, and all of this folder's when one changed."""
+def _forget(modules: dict[str, Path]) -> None:
+    """Drop modules of other folders with the same names, and all of this folder's if one changed."""
     importlib.invalidate_caches()
-    stale = {name for name, (path, stamp) in _known.items() if beside.get(name) == path and _stamp(path) != stamp}
-    foreign = {name for name in beside if name in _known and _known[name][0] != beside[name]}
-    here = {name for name in beside if _known.get(name, (None,))[0] == beside[name]} if stale else set()
+    stale = {name for name, (path, stamp) in _imported.items() if modules.get(name) == path and _stamp(path) != stamp}
+    foreign = {name for name in modules if name in _imported and _imported[name][0] != modules[name]}
+    here = {name for name in modules if _imported.get(name, (None,))[0] == modules[name]} if stale else set()
     for name in foreign | stale | here:
         module = sys.modules.pop(name, None)
-        path, _ = _known.pop(name)
+        path, _ = _imported.pop(name)
         if module is not None:
-            # Compiled files know a source by its second and size: two quick saves can look alike.
+            # A .pyc is matched by its source's mtime in seconds and size: two quick saves can look the same.
             Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
-def _import_steps(pipeline: Pipeline, beside: dict[str, Path]) -> None:
+def _import_steps(pipeline: Pipeline, modules: dict[str, Path]) -> None:
     from pyspark import cloudpickle
 
     for step in pipeline.steps:
         for value in step.what.model_dump().values():
             name = value.partition(":")[0] if isinstance(value, str) else ""
-            if name in beside:
-                # What is wrong with the module is said when the step is built.
+            if name in modules:
+                # Building the step reports what is wrong with the module.
                 with contextlib.suppress(Exception):
                     importlib.import_module(name)
-    for name, path in beside.items():
+    for name, path in modules.items():
         module = sys.modules.get(name)
         if module is not None and Path(getattr(module, "__file__", None) or "").resolve() == path:
-            _known[name] = (path, _stamp(path))
-            # By value: a worker that lives on has the module of an earlier test.
+            _imported[name] = (path, _stamp(path))
+            # By value, because a reused worker has the module of an earlier test.
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def _send(beside: dict[str, Path]) -> None:
+def _send(modules: dict[str, Path]) -> None:
     from pyspark import SparkFiles
 
-    # Not `addPyFile`, which refuses a second file of the same name.
+    # Not `addPyFile`, which rejects a second file of the same name.
     root = Path(SparkFiles.getRootDirectory())
-    for path in beside.values():
+    for path in modules.values():
         if not path.name.startswith("test_") and path.name != "conftest.py":
             shutil.copy(path, root / path.name)
 

@@ -1,4 +1,4 @@
-"""One test of a pipeline, after its shape was checked."""
+"""One parsed test of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Batch = Mapping[str, tuple[Given, ...]]
 
 @dataclass(frozen=True)
 class Expected:
-    """What a sink writes: the rows of each given batch, or all of them in the end."""
+    """What a sink must write: the rows of each batch, or all rows in the end."""
 
     tables: tuple[tuple[Row, ...], ...]
     per_batch: bool
     keys: Keys
 
     def place(self, batch: int, row: int) -> Keys:
-        """Where a row of it is written."""
+        """The keys of a row in the file."""
         return (*self.keys, batch, row) if self.per_batch else (*self.keys, row)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Rows that are given, batch by batch, and what must come of them."""
+    """The rows to feed, batch by batch, and the expected results."""
 
     name: str
     at: Location
@@ -45,4 +45,5 @@ class Case:
     error: str = ""
     restarts: frozenset[int] = frozenset()
     crashes: Mapping[int, Moment] = field(default_factory=dict)
-    said: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
+    """The test as written in the file."""

@@ -1,4 +1,4 @@
-"""The columns that a given row may have, known without Spark."""
+"""The columns that a row of a test may have, determined without Spark."""
 
 from __future__ import annotations
 
@@ -8,26 +8,13 @@ from penstock.checks import ddl
 from penstock.connectors.files import FileSource
 from penstock.model import Source
 
-#: Keys of a given row that are no column: the record's own facts, and the raw text in place of fields.
+#: Keys of a given row that are not columns: the record's metadata, and the raw text instead of fields.
 RECORD, RAW = "_record", "_value"
 STRUCTURED = ("json", "csv", "avro")
 
-_KAFKA = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_EVENTHUBS = (
-    "body",
-    "partition",
-    "offset",
-    "sequenceNumber",
-    "enqueuedTime",
-    "publisher",
-    "partitionKey",
-    "properties",
-)
-_RAW = {"kafka": _KAFKA, "eventhubs": _EVENTHUBS, "rate": ("timestamp", "value"), "socket": ("value", "timestamp")}
-
 
 def is_structured(source: Source) -> bool:
-    """Whether the value of a record holds fields."""
+    """Whether a record's value has fields."""
     return source.value is not None and source.value.format in STRUCTURED
 
 
@@ -38,8 +25,8 @@ def takes_text(source: Source) -> bool:
     return source.connector.value_column is not None
 
 
-def known(source: Source) -> tuple[str, ...] | None:
-    """The columns of a given row; None when only Spark can tell."""
+def row_columns(source: Source) -> tuple[str, ...] | None:
+    """The columns of a given row; None if only Spark knows them."""
     try:
         columns = _fields(source) if is_structured(source) else _raw(source)
     except (ddl.DdlError, ValueError):
@@ -51,16 +38,16 @@ def known(source: Source) -> tuple[str, ...] | None:
     return (*columns, *key, *own)
 
 
-def declared(text: str) -> tuple[str, ...]:
-    """The names of `name type, name type`."""
-    return tuple(column.name for column in ddl.columns(text))
+def column_names(text: str) -> tuple[str, ...]:
+    """The column names of `name type, name type`."""
+    return tuple(column.name for column in ddl.parse_columns(text))
 
 
 def _fields(source: Source) -> tuple[str, ...] | None:
     if source.value is None:
         return None
     if source.value.format != "avro":
-        return declared(source.value.schema)
+        return column_names(source.value.schema)
     schema = json.loads(source.value.schema)
     fields = schema.get("fields") if isinstance(schema, dict) else None
     return tuple(field["name"] for field in fields) if fields else ("value",)
@@ -69,6 +56,8 @@ def _fields(source: Source) -> tuple[str, ...] | None:
 def _raw(source: Source) -> tuple[str, ...] | None:
     connector = source.connector
     if isinstance(connector, FileSource):
-        return declared(connector.schema_) if connector.schema_ else ("value",) if connector.format == "text" else None
-    schema = getattr(connector, "schema_", None)
-    return declared(schema) if schema else _RAW.get(connector.kind)
+        return (
+            column_names(connector.schema_) if connector.schema_ else ("value",) if connector.format == "text" else None
+        )
+    schema = connector.declared_schema or connector.spark_columns
+    return column_names(schema) if schema else None

@@ -1,4 +1,4 @@
-"""What two tables of rows do not have in common, row by row and cell by cell."""
+"""The difference of two tables, row by row and cell by cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.testing.values import Row, same, shown
+from penstock.testing.values import Row, format_value, same
 
 Mark = Literal["missing", "unexpected", "different", "order", "says"]
 
@@ -15,7 +15,7 @@ _MOST_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a failure; the mark says what kind, and so its colour."""
+    """One line of a failure; the mark is its kind, and sets its colour."""
 
     mark: Mark
     text: str
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Difference:
-    """Rows that are expected and not there, there and not expected, or there with other cells."""
+    """Rows that are missing, unexpected, or have different cells."""
 
     missing: tuple[Row, ...] = ()
     unexpected: tuple[Row, ...] = ()
@@ -38,20 +38,20 @@ class Difference:
 
     @property
     def lines(self) -> Iterator[Line]:
-        """The difference to be read."""
-        yield from (Line("different", _cells(wanted, found)) for wanted, found in self.different)
-        yield from (Line("missing", shown_row(row)) for row in self.missing)
-        yield from (Line("unexpected", shown_row(row)) for row in self.unexpected)
-        yield from (Line("order", f"found as row {at}: {shown_row(row)}") for at, row in enumerate(self.order))
+        """The difference as lines."""
+        yield from (Line("different", _cells(expected, found)) for expected, found in self.different)
+        yield from (Line("missing", format_row(row)) for row in self.missing)
+        yield from (Line("unexpected", format_row(row)) for row in self.unexpected)
+        yield from (Line("order", f"found as row {at}: {format_row(row)}") for at, row in enumerate(self.order))
 
 
-def compare(wanted: Sequence[Row], found: Sequence[Row], *, ordered: bool = False) -> Difference:
-    """What tells the found rows from the expected ones; nothing if they are the same."""
-    if len(wanted) == len(found) and all(map(same, wanted, found)):
+def compare(expected: Sequence[Row], found: Sequence[Row], *, ordered: bool = False) -> Difference:
+    """The difference between expected and found rows; falsy if they are equal."""
+    if len(expected) == len(found) and all(map(same, expected, found)):
         return Difference()
-    partner = _matched(wanted, found)
+    partner = _match(expected, found)
     taken = set(partner.values())
-    missing = [row for at, row in enumerate(wanted) if at not in partner]
+    missing = [row for at, row in enumerate(expected) if at not in partner]
     unexpected = [row for at, row in enumerate(found) if at not in taken]
     if not missing and not unexpected:
         return Difference(order=tuple(found)) if ordered else Difference()
@@ -63,36 +63,36 @@ def compare(wanted: Sequence[Row], found: Sequence[Row], *, ordered: bool = Fals
     )
 
 
-def shown_row(row: Row) -> str:
+def format_row(row: Row) -> str:
     """A row in one line."""
-    return "{" + ", ".join(f"{name}: {_cut(shown(value))}" for name, value in row.items()) + "}"
+    return "{" + ", ".join(f"{name}: {_cut(format_value(value))}" for name, value in row.items()) + "}"
 
 
-def _matched(wanted: Sequence[Row], found: Sequence[Row]) -> dict[int, int]:
-    """Which found row each expected one is: as many pairs as can be, as a loose row fits several."""
-    fits = [[at for at, row in enumerate(found) if same(each, row)] for each in wanted]
+def _match(expected: Sequence[Row], found: Sequence[Row]) -> dict[int, int]:
+    """The found row of each expected row: a maximum matching, because a row with few columns can match several."""
+    fits = [[at for at, row in enumerate(found) if same(each, row)] for each in expected]
     owner: dict[int, int] = {}
 
-    def give(left: int, tried: set[int]) -> bool:
+    def assign(left: int, tried: set[int]) -> bool:
         for right in fits[left]:
             if right not in tried:
                 tried.add(right)
-                if right not in owner or give(owner[right], tried):
+                if right not in owner or assign(owner[right], tried):
                     owner[right] = left
                     return True
         return False
 
-    # The strictest rows choose first, so that loose ones seldom have to give way.
-    for left in sorted(range(len(wanted)), key=lambda at: len(fits[at])):
-        give(left, set())
+    # Rows with the fewest matches first, to avoid reassignments.
+    for left in sorted(range(len(expected)), key=lambda at: len(fits[at])):
+        assign(left, set())
     return {left: right for right, left in owner.items()}
 
 
 def _closest(missing: Sequence[Row], unexpected: Sequence[Row]) -> list[tuple[int, int]]:
-    """Pairs of rows that have the most cells in common, and at least one."""
+    """Pairs of rows with the most cells in common, at least one."""
     scores = [
-        (_in_common(wanted, found), left, right)
-        for left, wanted in enumerate(missing)
+        (_in_common(expected, found), left, right)
+        for left, expected in enumerate(missing)
         for right, found in enumerate(unexpected)
     ]
     pairs: list[tuple[int, int]] = []
@@ -102,24 +102,24 @@ def _closest(missing: Sequence[Row], unexpected: Sequence[Row]) -> list[tuple[in
     return sorted(pairs)
 
 
-def _in_common(wanted: Row, found: Row) -> int:
-    return sum(name in found and same(value, found[name]) for name, value in wanted.items())
+def _in_common(expected: Row, found: Row) -> int:
+    return sum(name in found and same(value, found[name]) for name, value in expected.items())
 
 
-def _cells(wanted: Row, found: Row) -> str:
-    return "{" + ", ".join(_cell(name, value, found) for name, value in wanted.items()) + "}"
+def _cells(expected: Row, found: Row) -> str:
+    return "{" + ", ".join(_cell(name, value, found) for name, value in expected.items()) + "}"
 
 
 def _cell(name: str, value: object, found: Row) -> str:
     if name in found and same(value, found[name]):
-        return f"{name}: {_cut(shown(found[name]))}"
-    return f"{name}: expected {_cut(_quoted(value, found.get(name)))}, found {_cut(_quoted(found.get(name), value))}"
+        return f"{name}: {_cut(format_value(found[name]))}"
+    return f"{name}: expected {_cut(_quote(value, found.get(name)))}, found {_cut(_quote(found.get(name), value))}"
 
 
-def _quoted(value: object, other: object) -> str:
-    # '5' and 5 look alike when one is text and the other is not.
-    alike = shown(value) == shown(other) and isinstance(value, str)
-    return repr(value) if alike else shown(value)
+def _quote(value: object, other: object) -> str:
+    # Tells the text '5' from the number 5.
+    alike = format_value(value) == format_value(other) and isinstance(value, str)
+    return repr(value) if alike else format_value(value)
 
 
 def _cut(text: str) -> str:

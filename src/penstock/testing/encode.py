@@ -1,4 +1,4 @@
-"""Given rows become the records that a connector would hand over: bytes and text, not yet decoded."""
+"""Encodes test rows as the records that a connector would deliver: bytes and text, not yet decoded."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _HEADER = b"\x00\x00\x00\x00\x01"
-_EPOCH = "1970-01-01 00:00:00"
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """Writes the rows of one source as its own system holds them."""
+    """Encodes the rows of one source as its system stores them."""
 
     source: Source
     spark: SparkSession
 
     def records(self, rows: Sequence[Given], names: Sequence[str], first: int) -> list[dict[str, Any]]:
-        """The raw columns of each row; what is left out of a record's facts is made up, always the same."""
+        """The raw columns of each row; missing metadata gets fixed default values."""
         return [self._record(row, names, first + number) for number, row in enumerate(rows)]
 
     def value(self, row: Given) -> Any:
@@ -41,45 +40,40 @@ class Encoder:
         decode = self.source.value
         if decode is None or decode.format not in columns.STRUCTURED:
             return _as_text(row.get(self.source.connector.value_column or "value"))
-        aside = {columns.RECORD, *(("key",) if self.source.key else ())}
-        return encoded(decode, {name: value for name, value in row.items() if name not in aside}, self.spark)
+        excluded = {columns.RECORD, *(("key",) if self.source.key else ())}
+        return encode_fields(decode, {name: value for name, value in row.items() if name not in excluded}, self.spark)
 
     def _record(self, row: Given, names: Sequence[str], number: int) -> dict[str, Any]:
-        made: dict[str, Any] = {name: self._made_up(name, number) for name in names}
+        record: dict[str, Any] = {name: self._default(name, number) for name in names}
         value_column = self.source.connector.value_column
         if value_column is not None:
-            made[value_column] = self.value(row)
+            record[value_column] = self.value(row)
         if not isinstance(row, Mapping):
-            return made
+            return record
         if not columns.is_structured(self.source):
-            aside = (value_column, columns.RECORD)
-            made |= {name: value for name, value in row.items() if name not in aside}
+            excluded = (value_column, columns.RECORD)
+            record |= {name: value for name, value in row.items() if name not in excluded}
         if "key" in row and "key" in names:
-            made["key"] = self._key(row["key"])
-        return made | dict(row.get(columns.RECORD) or {})
+            record["key"] = self._key(row["key"])
+        return record | dict(row.get(columns.RECORD) or {})
 
     def _key(self, key: Any) -> Any:
         decode = self.source.key
         if decode is not None and decode.format in columns.STRUCTURED and isinstance(key, Mapping):
-            return encoded(decode, key, self.spark)
+            return encode_fields(decode, key, self.spark)
         return _as_text(key)
 
-    def _made_up(self, name: str, number: int) -> Any:
-        connector = self.source.connector
-        if connector.kind == "rate" and name == "value":
-            return number
-        topics = getattr(connector, "topics", ()) or (self.source.name,)
-        facts = {"topic": topics[0], "partition": 0, "offset": number, "timestamp": _EPOCH, "timestampType": 0}
-        of_event = {"partition": "0", "offset": str(number), "sequenceNumber": number, "enqueuedTime": _EPOCH}
-        return of_event.get(name) if connector.kind == "eventhubs" else facts.get(name)
+    def _default(self, name: str, number: int) -> Any:
+        fact = self.source.connector.record_facts(name, number)
+        return self.source.name if fact is None and name == "topic" else fact
 
 
-def encoded(decode: Decode, fields: Mapping[str, Any], spark: SparkSession) -> Any:
-    """Fields in the format that `decode` reads."""
+def encode_fields(decode: Decode, fields: Mapping[str, Any], spark: SparkSession) -> Any:
+    """Encode fields in the format that `decode` reads."""
     if decode.format == "json":
         return json_text(fields)
     if decode.format == "csv":
-        return csv_line(fields, columns.declared(decode.schema), decode.options)
+        return csv_line(fields, columns.column_names(decode.schema), decode.options)
     return _avro(decode, fields, spark)
 
 
@@ -89,7 +83,7 @@ def json_text(value: Any) -> str:
 
 
 def csv_line(fields: Mapping[str, Any], names: Sequence[str], options: Mapping[str, Any]) -> str:
-    """A line with a cell for each column, as Spark's options say."""
+    """A line with a cell for each column, formatted by Spark's CSV options."""
     separator = str(options.get("sep", options.get("delimiter", ",")))
     quote, escape = str(options.get("quote", '"')), str(options.get("escape", "\\"))
     null = str(options.get("nullValue", ""))
@@ -107,7 +101,7 @@ def csv_line(fields: Mapping[str, Any], names: Sequence[str], options: Mapping[s
     return separator.join(cell(name) for name in names)
 
 
-def enveloped(value: Any, kind: Any) -> Any:
+def to_json_value(value: Any, kind: Any) -> Any:
     """A raw column's value for JSON that Spark reads back as `kind`."""
     from pyspark.sql import types as T  # noqa: N812
 
@@ -117,9 +111,9 @@ def enveloped(value: Any, kind: Any) -> Any:
         return base64.b64encode(value if isinstance(value, bytes) else str(_as_text(value)).encode()).decode()
     if isinstance(kind, T.ArrayType):
         items = [{"key": key, "value": each} for key, each in value.items()] if isinstance(value, Mapping) else value
-        return [enveloped(each, kind.elementType) for each in items]
+        return [to_json_value(each, kind.elementType) for each in items]
     if isinstance(kind, T.StructType):
-        return {field.name: enveloped(value.get(field.name), field.dataType) for field in kind}
+        return {field.name: to_json_value(value.get(field.name), field.dataType) for field in kind}
     return _as_text(value) if isinstance(kind, T.StringType) else value
 
 
@@ -127,7 +121,7 @@ def _avro(decode: Decode, fields: Mapping[str, Any], spark: SparkSession) -> byt
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.avro.functions import from_avro, to_avro
 
-    # A record of one field is written exactly as the field itself: so every schema is a record's.
+    # A record with one field is encoded exactly as the field, so every schema can be wrapped in a record.
     schema = json.dumps(
         {"type": "record", "name": "Given", "fields": [{"name": "record", "type": json.loads(decode.schema)}]}
     )

@@ -1,4 +1,4 @@
-"""Files are looked at again and again, and something is done about those that changed."""
+"""Polls files and reports those that changed."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ Stamps = dict[Path, tuple[int, int]]
 
 
 def stamps(files: Iterable[Path]) -> Stamps:
-    """When each file that is there was saved, and its size."""
+    """Modification time and size of each file that exists."""
     found: Stamps = {}
     for file in files:
         try:
-            said = file.stat()
+            status = file.stat()
         except OSError:
             continue
-        found[file] = (said.st_mtime_ns, said.st_size)
+        found[file] = (status.st_mtime_ns, status.st_size)
     return found
 
 
-def changed(before: Stamps, now: Stamps) -> frozenset[Path]:
-    """Files that are new, gone or saved since."""
+def diff_stamps(before: Stamps, now: Stamps) -> frozenset[Path]:
+    """Files that were created, removed or saved."""
     return frozenset(file for file in before.keys() | now.keys() if before.get(file) != now.get(file))
 
 
 def watch(
-    files: Callable[[], Iterable[Path]], act: Callable[[frozenset[Path]], None], waited: Callable[[], bool]
+    files: Callable[[], Iterable[Path]], act: Callable[[frozenset[Path]], None], wait: Callable[[], bool]
 ) -> None:
-    """Hand the changed files over after every wait, until `waited` says that it is enough.
+    """Call `act` with the changed files after every `wait`, until `wait` returns False.
 
-    A file that is saved while `act` runs is handed over next.
+    A file saved while `act` runs is reported in the next call.
     """
     seen = stamps(files())
-    while waited():
+    while wait():
         now = stamps(files())
-        saved = changed(seen, now)
+        saved = diff_stamps(seen, now)
         seen = now
         if saved:
             act(saved)

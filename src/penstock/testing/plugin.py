@@ -1,4 +1,4 @@
-"""For pytest: tests in YAML files are collected as they are, and Python tests get a bench."""
+"""The pytest plugin: collects tests of YAML files, and provides a bench for Python tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# Its assertions explain themselves only if pytest reads the module before it is imported.
+# Before its first import, or its assertions would fail without details.
 pytest.register_assert_rewrite("penstock.testing.connectors")
 
 if TYPE_CHECKING:
@@ -24,66 +24,66 @@ if TYPE_CHECKING:
 _SUFFIXES = (".yaml", ".yml")
 
 
-class FailedTrial(Exception):  # noqa: N818
-    """A test of a pipeline found what it did not expect."""
+class FailedCase(Exception):  # noqa: N818
+    """A test of a pipeline failed."""
 
-    def __init__(self, outcome: Result) -> None:
-        super().__init__(outcome.text)
-        self.outcome = outcome
+    def __init__(self, result: Result) -> None:
+        super().__init__(result.text)
+        self.result = result
 
 
 class PipelineFile(pytest.File):
     """A file with tests of a pipeline."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """The tests that are written in this file; those beside it are collected from theirs."""
+        """The tests of this file; those of its companion file are collected there."""
         from penstock.testing.suites import pipeline_of, suite
 
         found = suite(_shortest(pipeline_of(self.path)))
         if found.findings:
             raise self.CollectError("\n".join(map(str, found.findings)))
-        for trial in found.trials:
-            if Path(trial.at.file).resolve() == self.path.resolve():
-                yield PipelineItem.from_parent(self, name=trial.name, suite=found, trial=trial)
+        for case in found.cases:
+            if Path(case.at.file).resolve() == self.path.resolve():
+                yield PipelineItem.from_parent(self, name=case.name, suite=found, case=case)
 
 
 class PipelineItem(pytest.Item):
     """One test of a pipeline."""
 
-    def __init__(self, *, suite: Suite, trial: Case, **rest: Any) -> None:
+    def __init__(self, *, suite: Suite, case: Case, **rest: Any) -> None:
         super().__init__(**rest)
         self.suite = suite
-        self.trial = trial
+        self.case = case
 
     def runtest(self) -> None:
-        """Run it in the session that all tests share."""
+        """Run it in the shared session."""
         from penstock.testing.result import run
 
         assert self.suite.pipeline is not None
-        outcome = run(self.trial, self.suite.pipeline, _shared(self.config).spark(self.suite.pipeline))
-        if not outcome.passed:
-            raise FailedTrial(outcome)
+        result = run(self.case, self.suite.pipeline, _session(self.config).spark(self.suite.pipeline))
+        if not result.passed:
+            raise FailedCase(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The difference, without Python's traceback."""
-        if isinstance(excinfo.value, FailedTrial):
-            return excinfo.value.outcome.text
+        if isinstance(excinfo.value, FailedCase):
+            return excinfo.value.result.text
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """The file and the line of the test."""
-        return self.path, self.trial.at.line - 1, self.name
+        return self.path, self.case.at.line - 1, self.name
 
 
-class _Shared:
-    """The session of all tests, made when the first one needs it."""
+class _SharedSession:
+    """The session of all tests, created when first needed."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
         self._spark: SparkSession | None = None
 
     def spark(self, pipeline: Pipeline) -> SparkSession:
-        """The session; its jars are those that are on this machine and those that the first pipeline needs."""
+        """The session, with the jars of this machine and those that the first pipeline needs."""
         from penstock.testing.spark import groups_at_hand, quick_session
 
         if self._spark is None:
@@ -91,19 +91,19 @@ class _Shared:
         return self._spark
 
     def close(self) -> None:
-        """End the session, if it was made here."""
+        """Stop the session, if it was created here."""
         self._open.close()
 
 
-_KEY = pytest.StashKey[_Shared]()
+_KEY = pytest.StashKey[_SharedSession]()
 
 
-def _shared(config: pytest.Config) -> _Shared:
-    return config.stash.setdefault(_KEY, _Shared())
+def _session(config: pytest.Config) -> _SharedSession:
+    return config.stash.setdefault(_KEY, _SharedSession())
 
 
 def _shortest(path: Path) -> Path:
-    # As the user would write it: places in messages are relative to where pytest was called.
+    # Locations in messages are relative to where pytest was called.
     try:
         return path.relative_to(Path.cwd())
     except ValueError:
@@ -111,7 +111,7 @@ def _shortest(path: Path) -> Path:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> PipelineFile | None:
-    """Files of tests, and pipelines with tests in them."""
+    """Collect files of tests, and pipelines with tests."""
     if file_path.suffix not in _SUFFIXES:
         return None
     try:
@@ -133,7 +133,7 @@ def _has_pipeline(path: Path) -> bool:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the session."""
+    """Stop the shared session."""
     if _KEY in config.stash:
         config.stash[_KEY].close()
 
@@ -147,6 +147,6 @@ def penstock_bench(request: pytest.FixtureRequest) -> Iterator[Callable[..., Ben
 
         def bench(pipeline: Pipeline | Freezable, **settings: Any) -> Bench:
             frozen: Any = pipeline if not hasattr(pipeline, "freeze") else pipeline.freeze()
-            return benches.enter_context(Bench(frozen, _shared(request.config).spark(frozen), **settings))
+            return benches.enter_context(Bench(frozen, _session(request.config).spark(frozen), **settings))
 
         yield bench

@@ -1,4 +1,4 @@
-"""A trial is run, and what came of it is told."""
+"""Runs a test and compares its results with what it expects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tables = Mapping[str, tuple[tuple[Row, ...], ...]]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is not as expected: where, and the lines that show it."""
+    """One difference from what was expected: where, and the lines that show it."""
 
     where: str
     lines: tuple[Line, ...] = ()
@@ -34,9 +34,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a trial."""
+    """The result of one test."""
 
-    trial: Case
+    case: Case
     seconds: float
     problems: tuple[Problem, ...] = ()
     written: Tables = field(default_factory=dict)
@@ -48,70 +48,70 @@ class Result:
 
     @property
     def text(self) -> str:
-        """Everything that was not as expected, with the line of the test."""
-        return "\n".join([f"{self.trial.at}: {self.trial.name}", *map(str, self.problems)])
+        """All problems, with the location of the test."""
+        return "\n".join([f"{self.case.at}: {self.case.name}", *map(str, self.problems)])
 
 
-def run(trial: Case, pipeline: Pipeline, spark: SparkSession, *, record: Sequence[str] = ()) -> Result:
-    """Run a trial on a bench of its own; `record` names sinks whose rows are wanted though none are expected."""
-    began = time.perf_counter()
+def run(case: Case, pipeline: Pipeline, spark: SparkSession, *, record: Sequence[str] = ()) -> Result:
+    """Run a test on its own bench; `record` names sinks whose rows to return even if none are expected."""
+    started_at = time.perf_counter()
     failure: PenstockError | None = None
     problems: list[Problem] = []
     written: Tables = {}
     try:
-        with Bench(pipeline, spark, sinks=_sinks(trial, pipeline, record)) as bench:
+        with Bench(pipeline, spark, sinks=_sinks(case, pipeline, record)) as bench:
             try:
-                _feed(bench, trial)
+                _feed(bench, case)
             except PenstockError as error:
                 failure = error
-            if failure is None or trial.error:
-                problems += _differences(bench, trial, pipeline, finished=failure is None)
-                written = _written(bench, trial, record)
+            if failure is None or case.error:
+                problems += _differences(bench, case, pipeline, finished=failure is None)
+                written = _collect_tables(bench, case, record)
     except PenstockError as error:
         failure = error
-    return Result(trial, time.perf_counter() - began, (*_failures(trial, failure), *problems), written)
+    return Result(case, time.perf_counter() - started_at, (*_failures(case, failure), *problems), written)
 
 
-def _sinks(trial: Case, pipeline: Pipeline, record: Sequence[str]) -> list[str]:
-    """The sinks that a test names, and those that read what it counts; all of them when an error is expected."""
-    named = {*trial.expect, *trial.late_rows, *trial.state_rows, *record}
-    if trial.error or not (named or trial.bad_records):
+def _sinks(case: Case, pipeline: Pipeline, record: Sequence[str]) -> list[str]:
+    """The sinks that a test needs: those it names, a reader of each source it counts, or all if it expects an error."""
+    named = {*case.expect, *case.late_rows, *case.state_rows, *record}
+    if case.error or not (named or case.bad_records):
         return [sink.name for sink in pipeline.sinks]
-    for source in trial.bad_records:
+    for source in case.bad_records:
         readers = [sink.name for sink in pipeline.sinks if source in pipeline.upstream(sink.reads)]
         named |= set() if named & set(readers) else set(readers[:1])
     return [sink.name for sink in pipeline.sinks if sink.name in named]
 
 
-def _feed(bench: Bench, trial: Case) -> None:
-    for number, batch in enumerate(trial.batches):
-        if number in trial.restarts:
+def _feed(bench: Bench, case: Case) -> None:
+    for number, batch in enumerate(case.batches):
+        if number in case.restarts:
             bench.restart()
-        if number in trial.crashes:
-            bench.crash(trial.crashes[number])
+        if number in case.crashes:
+            bench.crash(case.crashes[number])
         bench.feed_all(batch)
 
 
-def _failures(trial: Case, failure: PenstockError | None) -> Iterator[Problem]:
-    if failure is None and trial.error:
-        yield Problem(f"expected an error with {trial.error!r}; there was none")
-    elif failure is not None and trial.error and trial.error not in str(failure):
-        yield Problem(f"expected an error with {trial.error!r}; found: {failure}")
-    elif failure is not None and not trial.error:
+def _failures(case: Case, failure: PenstockError | None) -> Iterator[Problem]:
+    if failure is None and case.error:
+        yield Problem(f"expected an error with {case.error!r}, found none")
+    elif failure is not None and case.error and case.error not in str(failure):
+        yield Problem(f"expected an error with {case.error!r}, found: {failure}")
+    elif failure is not None and not case.error:
         yield Problem(str(failure))
 
 
-def _differences(bench: Bench, trial: Case, pipeline: Pipeline, *, finished: bool) -> Iterator[Problem]:
-    for sink, expected in trial.expect.items():
+def _differences(bench: Bench, case: Case, pipeline: Pipeline, *, finished: bool) -> Iterator[Problem]:
+    for sink, expected in case.expect.items():
         unknown = list(_unknown_columns(sink, expected, bench.columns(sink), pipeline))
-        yield from unknown or _rows(bench, trial, sink, expected)
+        yield from unknown or _rows(bench, case, sink, expected)
     if not finished:
         return
-    for source, count in trial.bad_records.items():
+    for source, count in case.bad_records.items():
         yield from _count("bad records", f"source {source!r}", count, bench.bad_records.get(source, 0))
-    for sink, count in trial.late_rows.items():
+    for sink, count in case.late_rows.items():
         yield from _count("late rows", f"sink {sink!r}", count, bench.late_rows(sink))
-    for sink, count in trial.state_rows.items():
+    for sink, count in case.state_rows.items():
         yield from _count("rows in its state", f"sink {sink!r}", count, bench.state_rows(sink))
 
 
@@ -125,13 +125,13 @@ def _unknown_columns(sink: str, expected: Expected, columns: Sequence[str], pipe
                     yield Problem(f"{place}: sink {sink!r} has no column {name!r}; {fix}")
 
 
-def _rows(bench: Bench, trial: Case, sink: str, expected: Expected) -> Iterator[Problem]:
+def _rows(bench: Bench, case: Case, sink: str, expected: Expected) -> Iterator[Problem]:
     for batch, table in enumerate(expected.tables):
         found = bench.rows(sink, batch if expected.per_batch else None)
-        difference = compare(table, found, ordered=trial.ordered)
+        difference = compare(table, found, ordered=case.ordered)
         if difference:
             where = f"sink {sink!r}, batch {batch}" if expected.per_batch else f"sink {sink!r}, in the end"
-            yield Problem(f"{where}: expected {_counted(len(table))}, found {len(found)}", tuple(difference.lines))
+            yield Problem(f"{where}: expected {_count_rows(len(table))}, found {len(found)}", tuple(difference.lines))
 
 
 def _count(what: str, where: str, expected: int, found: int) -> Iterator[Problem]:
@@ -139,10 +139,10 @@ def _count(what: str, where: str, expected: int, found: int) -> Iterator[Problem
         yield Problem(f"{where}, {what}: expected {expected}, found {found}")
 
 
-def _written(bench: Bench, trial: Case, record: Sequence[str]) -> Tables:
+def _collect_tables(bench: Bench, case: Case, record: Sequence[str]) -> Tables:
     fed = range(bench.batches)
-    return {sink: tuple(tuple(bench.rows(sink, at)) for at in fed) for sink in dict.fromkeys([*trial.expect, *record])}
+    return {sink: tuple(tuple(bench.rows(sink, at)) for at in fed) for sink in dict.fromkeys([*case.expect, *record])}
 
 
-def _counted(count: int) -> str:
+def _count_rows(count: int) -> str:
     return f"{count} row" if count == 1 else f"{count} rows"

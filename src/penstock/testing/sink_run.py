@@ -1,25 +1,25 @@
-"""One sink's query over the whole of a test: its batches, its restarts, its crashes."""
+"""One sink's query during a test: its batches, restarts and crashes."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.connector import SinkOptions
 from penstock.connectors.files import FileSource
-from penstock.engine import start, stop, wait
+from penstock.engine import Queries, start
 from penstock.errors import PenstockError
 from penstock.model import Pipeline, Sink, Source, Target, Trigger
-from penstock.options import SinkOptions
+from penstock.spark.internals import recent_progress
 from penstock.storage.layout import Storage
 from penstock.testing.carriers import Files, Memory, Table
 from penstock.testing.case import Given, Moment
 from penstock.testing.difference import compare
-from penstock.testing.values import Row, plain
+from penstock.testing.values import Row, collect_rows
 from penstock.watch.snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -32,23 +32,23 @@ _END_SECONDS = 10
 
 
 class ReplayError(PenstockError):
-    """A batch that was replayed after a crash wrote other rows than before it."""
+    """A batch replayed after a crash wrote different rows."""
 
 
 class _Kept(SinkOptions):
-    """In place of a sink's own connector: a query on the bench has a checkpoint even if the real one needs none."""
+    """Replaces a sink's connector, so that the query has a checkpoint even if the real one needs none."""
 
     kind: ClassVar[str] = "kept"
     promise: ClassVar[str] = "for tests"
 
 
 class _CrashError(Exception):
-    """Raised inside a sink on purpose."""
+    """The requested crash, raised inside the sink."""
 
 
 @dataclass
 class SinkRun:
-    """A query that reads given rows and keeps what it writes, by micro-batch."""
+    """A query that reads given rows and collects what it writes, by micro-batch."""
 
     pipeline: Pipeline
     sink: Sink
@@ -62,12 +62,12 @@ class SinkRun:
     spans: list[range] = field(default_factory=list)
     _crash_at: int | None = None
     _crashed: bool = False
-    _torn: str = ""
+    _replay_difference: str = ""
     _last_report: tuple[str, str] = ("", "")
-    _queries: list[StreamingQuery] = field(default_factory=list)
+    _queries: Queries | None = None
 
     def __post_init__(self) -> None:
-        self.pipeline = narrowed(self.pipeline, self.sink)
+        self.pipeline = narrow(self.pipeline, self.sink)
         self.sources = {source.name: source for source in self.pipeline.sources if not source.static}
         in_memory = [source for source in self.sources.values() if not isinstance(source.connector, FileSource)]
         self._memory = Memory(self.spark, in_memory)
@@ -75,37 +75,38 @@ class SinkRun:
 
     @property
     def next_batch(self) -> int:
-        """The number that Spark gives the next micro-batch."""
+        """The number of the next micro-batch."""
         return max(self.written, default=-1) + 1
 
     def start(self) -> None:
-        """Start the query, from its checkpoint if there is one."""
+        """Start the query, from its checkpoint if it has one."""
         self._memory.renew()
         storage = Storage(str(self.folder))
         self._queries = start(self.pipeline, self.spark, storage=storage, read=self._read, write=self._write)
 
     def stop(self) -> None:
         """Stop the query."""
-        stop(self._queries)
+        if self._queries is not None:
+            self._queries.stop()
 
     def restart(self) -> None:
-        """Stop the query and start it from its checkpoint."""
+        """Restart the query from its checkpoint."""
         self.stop()
         self.start()
 
     def must_pause(self, rows: Mapping[str, Sequence[Given]]) -> bool:
-        """Whether these rows come in ways that a running query could see one after the other."""
+        """Whether these rows arrive by several ways, which a running query could see in separate batches."""
         names = set(rows) & set(self.sources)
         ways = len(names - self._in_memory) + bool(names & self._in_memory)
         return ways > 1
 
     def feed(self, rows: Mapping[str, Sequence[Given]]) -> None:
-        """Hand over the rows that travel in memory; files are put down for all queries at once."""
+        """Feed the rows of the memory stream; files are written once for all queries."""
         if set(rows) & self._in_memory:
             self._memory.feed(rows)
 
     def refresh(self, tables: Mapping[str, Source]) -> None:
-        """Read these static tables again, those that are never refreshed only before the first batch."""
+        """Reload these static tables; those that are never refreshed, only before the first batch."""
         names = {source.name for source in self.pipeline.sources}
         read = [source for source in tables.values() if source.name in names]
         if any(source.static != "never" or not self.written for source in read):
@@ -113,7 +114,7 @@ class SinkRun:
 
     @contextmanager
     def span(self, crash: Moment | None) -> Iterator[None]:
-        """Around a feed: waits for what it causes, crashes if asked, and notes which micro-batches those were."""
+        """Surrounds a feed: waits for its micro-batches, crashes if requested, and records their numbers."""
         first = self.next_batch
         self._crash_at = first if crash == "after_write" else None
         try:
@@ -123,15 +124,15 @@ class SinkRun:
                 self._lose_commits(first)
         finally:
             self.spans.append(range(first, self.next_batch))
-        if self._torn:
-            raise ReplayError(self._torn)
+        if self._replay_difference:
+            raise ReplayError(self._replay_difference)
 
     def skip(self) -> None:
-        """Note a feed that this query does not read."""
+        """Record a feed that this query does not read."""
         self.spans.append(range(0))
 
     def rows(self, span: int | None = None) -> tuple[Row, ...]:
-        """What was written for one feed, or in all; of a complete table, the last state."""
+        """The rows written for one feed, or in all; in mode complete, the last table."""
         numbers = sorted(self.written) if span is None else [at for at in self.spans[span] if at in self.written]
         if self.sink.mode == "complete":
             return self.written[numbers[-1]] if numbers else ()
@@ -157,16 +158,16 @@ class SinkRun:
         return snapshot(self.reports[max(self.reports)]).state_rows if self.reports else 0
 
     def advance(self, watermark_milliseconds: int) -> None:
-        """Start again with a later watermark and run an empty batch under it."""
+        """Restart with a later watermark and run an empty batch."""
         if not self.written:
             self._feed_nothing()
             self._settle()
         self.stop()
         path = self._log("commits") / str(self.next_batch - 1)
         version, _, text = path.read_text().partition("\n")
-        said = json.loads(text)
-        said["nextBatchWatermarkMs"] = max(said.get("nextBatchWatermarkMs", 0), watermark_milliseconds)
-        path.write_text(f"{version}\n{json.dumps(said)}")
+        commit = json.loads(text)
+        commit["nextBatchWatermarkMs"] = max(commit.get("nextBatchWatermarkMs", 0), watermark_milliseconds)
+        path.write_text(f"{version}\n{json.dumps(commit)}")
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         self.start()
         with self.span(None):
@@ -189,20 +190,25 @@ class SinkRun:
             self._wait()
 
     def _wait(self) -> None:
+        assert self._queries is not None
         for query in self._queries:
             try:
                 query.processAllAvailable()
             except Exception:
-                _raise_reason(self.pipeline, query)
+                # `processAllAvailable` fails shortly before the query has ended.
+                with suppress(Exception):
+                    query.awaitTermination(_END_SECONDS)
+                for _, error in self._queries.failures():
+                    raise error from None
                 raise
             finally:
                 self._take_reports(query)
 
     def _take_reports(self, query: StreamingQuery) -> None:
-        said: Any = query._jsq.recentProgress()
+        progress: Any = recent_progress(query)
         newest = None
-        for at in range(len(said) - 1, -1, -1):
-            report = json.loads(said[at].json())
+        for at in range(len(progress) - 1, -1, -1):
+            report = json.loads(progress[at].json())
             newest = newest or (report["runId"], report["timestamp"])
             if (report["runId"], report["timestamp"]) == self._last_report:
                 break
@@ -211,7 +217,7 @@ class SinkRun:
         self._last_report = newest or self._last_report
 
     def _lose_commits(self, first: int) -> None:
-        """What a kill after the write and before the commit of batch `first` leaves, and the start after it."""
+        """Leave the checkpoint as a kill before the commit of batch `first` would, and restart."""
         self.stop()
         for number in range(first, self.next_batch):
             _delete(self._log("commits") / str(number))
@@ -233,29 +239,29 @@ class SinkRun:
         return rows.writeStream.foreachBatch(self._collect)
 
     def _collect(self, rows: DataFrame, number: int) -> None:
-        found = plain(rows)
+        found = collect_rows(rows)
         before = self.written.get(number)
         self.written[number] = found
         if before is not None:
             self._compare_replay(number, before, found)
         if number == self._crash_at:
             self._crash_at, self._crashed = None, True
-            raise _CrashError(f"batch {number} is written, and the test asked for a crash after that")
+            raise _CrashError(f"crash requested by the test after the write of batch {number}")
 
     def _compare_replay(self, number: int, before: Sequence[Row], again: Sequence[Row]) -> None:
         difference = compare(before, again)
         if difference:
             lines = "; ".join(str(line) for line in difference.lines)
-            says = f"batch {number} wrote other rows when it was replayed after the crash: {lines}"
-            self._torn = f"{self.sink.at}: sink {self.sink.name!r}: {says}"
+            says = f"batch {number} wrote different rows when it was replayed after the crash: {lines}"
+            self._replay_difference = f"{self.sink.at}: sink {self.sink.name!r}: {says}"
 
 
-def narrowed(pipeline: Pipeline, sink: Sink) -> Pipeline:
-    """The part of a pipeline that one sink needs, with a trigger that waits for nothing."""
+def narrow(pipeline: Pipeline, sink: Sink) -> Pipeline:
+    """The part of a pipeline that one sink needs, with a trigger that does not wait."""
     names = pipeline.upstream(sink.reads)
     return replace(
         pipeline,
-        # A test says itself when a table is read again: nothing must look at the clock for it.
+        # A test decides when a table is reloaded, not the clock.
         sources=tuple(
             replace(source, static="never") if source.static else source
             for source in pipeline.sources
@@ -264,14 +270,6 @@ def narrowed(pipeline: Pipeline, sink: Sink) -> Pipeline:
         steps=tuple(step for step in pipeline.steps if step.name in names),
         sinks=(replace(sink, targets=(Target("kept", sink.at, _Kept(), ()),), trigger=Trigger()),),
     )
-
-
-def _raise_reason(pipeline: Pipeline, query: StreamingQuery) -> None:
-    # The failure is known a moment before the query has ended.
-    with suppress(Exception):
-        query.awaitTermination(_END_SECONDS)
-    if not query.isActive:
-        wait(pipeline, [query], threading.Event())
 
 
 def _delete(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The one Spark session of a run of tests."""
+"""The shared Spark session of a test run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.options import SinkOptions, SourceOptions
+    from penstock.connector import SinkOptions, SourceOptions
 
 _QUICK = {
-    # The optimizing compiler does not pay for itself in a run of a minute.
-    # Without a size of its own the cache for code is small, and once it is full everything is interpreted.
+    # C1 only: the optimizing compiler does not pay off in a minute. That shrinks the default code cache, and once it
+    # is full everything is interpreted; hence its explicit size.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "1g",
@@ -24,14 +24,14 @@ _QUICK = {
 
 @contextmanager
 def quick_session(groups: Iterable[str]) -> Iterator[SparkSession]:
-    """A session made for many short queries, with the jars of some groups; one that is there already is used as is."""
+    """A session for many short queries, with the jars of these groups; an active session is reused as it is."""
     from penstock import jars
     from penstock.engine import session
-    from penstock.java import java
+    from penstock.java import find_java
 
     groups = list(dict.fromkeys(groups))
     paths = jars.paths(groups)
-    java()
+    find_java()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -48,18 +48,18 @@ def quick_session(groups: Iterable[str]) -> Iterator[SparkSession]:
 
 
 def settings_of(groups: Iterable[str]) -> dict[str, str]:
-    """What the session must have from its start for the connectors of these groups of jars."""
+    """The session settings that the connectors of these groups of jars need."""
     there = set(groups)
     kinds = [kind for kind in _kinds() if kind.jars and there.issuperset(kind.jars)]
     return {key: value for kind in kinds for key, value in kind.session.items()}
 
 
 def groups_at_hand() -> list[str]:
-    """The groups of jars that connectors can need and that are on this machine."""
+    """The groups of jars that connectors use and that are on this machine."""
     from penstock import jars
 
     known = [group for kind in _kinds() for group in kind.jars]
-    return [group for group in dict.fromkeys([*known, "avro"]) if not jars.problems([group])]
+    return [group for group in dict.fromkeys([*known, "avro"]) if not jars.find_problems([group])]
 
 
 def _kinds() -> list[type[SourceOptions | SinkOptions]]:

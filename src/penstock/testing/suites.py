@@ -1,4 +1,4 @@
-"""Which pipelines have tests, and which tests those are."""
+"""Finds pipelines with tests and loads the tests."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from penstock.checks import check
 from penstock.errors import CallError, LoadError, PenstockError
 from penstock.load import load
-from penstock.load.files import is_hidden, tests_beside
-from penstock.load.reading import Document, Reader
+from penstock.load.files import add_test_file, is_hidden
+from penstock.load.reader import Document, Reader
 from penstock.load.settings import read_tests
 from penstock.load.variables import substitute
-from penstock.model import Finding, Location, Pipeline
+from penstock.model import Finding, Location, Pipeline, errors
 from penstock.testing.case import Case
-from penstock.testing.parse import trials
+from penstock.testing.parse import parse_cases
 
 _YAML = (".yaml", ".yml")
 _END = "_test"
@@ -26,36 +26,36 @@ _SOURCES = re.compile(r"^[\"']?sources[\"']?\s*:", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Suite:
-    """The tests of one pipeline; without a pipeline or tests, what is wrong with them."""
+    """The tests of one pipeline, or the findings that keep them from running."""
 
     file: Path
     pipeline: Pipeline | None
-    trials: tuple[Case, ...] = ()
+    cases: tuple[Case, ...] = ()
     findings: tuple[Finding, ...] = ()
 
-    def only(self, text: str) -> Suite:
-        """The tests whose name has that text in it."""
-        return replace(self, trials=tuple(trial for trial in self.trials if text.lower() in trial.name.lower()))
+    def filter(self, text: str) -> Suite:
+        """The suite with only the tests whose name contains the text."""
+        return replace(self, cases=tuple(case for case in self.cases if text.lower() in case.name.lower()))
 
-    def changed(self, before: Suite | None, passed: Iterable[str]) -> Suite:
-        """The tests that may give another result than before: all of them if the pipeline is another."""
+    def select_for_rerun(self, before: Suite | None, passed: Iterable[str]) -> Suite:
+        """The suite with the tests that failed or changed since; all of them if the pipeline changed."""
         if before is None or before.pipeline is None or self.pipeline is None:
             return self
         if replace(before.pipeline, tests=()) != replace(self.pipeline, tests=()):
             return self
-        same = [trial.said for trial in before.trials if trial.name in set(passed)]
-        return replace(self, trials=tuple(trial for trial in self.trials if trial.said not in same))
+        same = [case.raw for case in before.cases if case.name in set(passed)]
+        return replace(self, cases=tuple(case for case in self.cases if case.raw not in same))
 
     @property
     def files(self) -> Iterator[Path]:
-        """What the tests depend on: the pipeline, its tests, and the Python beside them."""
+        """The files that the tests depend on: the pipeline, its tests, and the Python modules in its folder."""
         yield self.file
         yield from _tests_of(self.file)
         yield from self.file.parent.glob("*.py")
 
 
 def discover(paths: Iterable[str | Path]) -> list[Suite]:
-    """The tests of files and, of folders, those of every pipeline below them that has some."""
+    """The suites of files, and of all pipelines with tests below folders."""
     found: dict[Path, Suite] = {}
     for path in map(Path, paths):
         for file in _pipelines(path):
@@ -65,28 +65,27 @@ def discover(paths: Iterable[str | Path]) -> list[Suite]:
 
 
 def suite(file: Path) -> Suite:
-    """The tests of one pipeline file."""
+    """The suite of one pipeline file."""
     try:
-        pipeline = _loaded(file)
+        pipeline = _load(file)
     except LoadError as error:
         return Suite(file, None, findings=_findings(error))
-    wrong = [finding for finding in check(pipeline) if finding.severity == "error"]
-    found, misshapen = trials(pipeline)
-    findings = (*wrong, *misshapen)
-    return Suite(file, pipeline, () if findings else tuple(found), findings)
+    cases, malformed = parse_cases(pipeline)
+    findings = (*errors(check(pipeline)), *malformed)
+    return Suite(file, pipeline, () if findings else tuple(cases), findings)
 
 
 def pipeline_of(path: Path) -> Path:
-    """The pipeline file that a file of tests is about; any other file is its own."""
+    """The pipeline's file of a file of tests; any other file is returned as it is."""
     if path.suffix not in _YAML or not path.stem.endswith(_END):
         return path
     stem = path.stem.removesuffix(_END)
-    beside = [path.with_name(stem + suffix) for suffix in (*_YAML, ".py")]
-    return next((each for each in beside if each.is_file()), beside[0])
+    candidates = [path.with_name(stem + suffix) for suffix in (*_YAML, ".py")]
+    return next((each for each in candidates if each.is_file()), candidates[0])
 
 
 def has_tests(path: Path) -> bool:
-    """Whether a file looks like a pipeline with tests, in it or beside it, at a glance."""
+    """A quick guess whether a file is a pipeline with tests, in the file or next to it."""
     if path.suffix not in (*_YAML, ".py") or path.stem.endswith(_END):
         return False
     if _tests_of(path):
@@ -102,13 +101,13 @@ def _pipelines(path: Path) -> list[Path]:
     if path.is_dir():
         files = (each for suffix in (*_YAML, ".py") for each in path.rglob(f"*{suffix}"))
         seen = (each for each in files if not any(map(is_hidden, each.relative_to(path).parts)))
-        return sorted({pipeline_of(each) for each in seen if has_tests(each) or _is_about_nothing(each)})
+        return sorted({pipeline_of(each) for each in seen if has_tests(each) or _is_orphan(each)})
     if not path.exists():
-        raise CallError(f"there is no file or folder '{path}'; give a pipeline, its tests or a folder")
+        raise CallError(f"'{path}' does not exist; give a pipeline, its tests or a folder")
     return [pipeline_of(path)]
 
 
-def _is_about_nothing(path: Path) -> bool:
+def _is_orphan(path: Path) -> bool:
     if path.suffix not in _YAML or not path.stem.endswith(_END) or pipeline_of(path).exists():
         return False
     return bool(_TESTS.search(path.read_text(encoding="utf-8", errors="replace")))
@@ -119,17 +118,17 @@ def _tests_of(file: Path) -> list[Path]:
     return [each for each in names if each.is_file()]
 
 
-def _loaded(file: Path) -> Pipeline:
+def _load(file: Path) -> Pipeline:
     if not file.exists() and _tests_of(file):
-        says = f"these tests are about '{file.name}', which is not there"
+        says = f"these tests are for '{file.name}', which does not exist"
         raise LoadError([Finding("file", Location(str(_tests_of(file)[0])), says, "name the file after its pipeline")])
     pipeline = load(file)
     return _with_tests(pipeline, file) if file.suffix == ".py" else pipeline
 
 
 def _with_tests(pipeline: Pipeline, file: Path) -> Pipeline:
-    """A pipeline said in Python, with the tests of the YAML file beside it."""
-    read: Reader = substitute(tests_beside(file, Document({}, str(file), str(file.parent))))
+    """A pipeline of a Python file, with the tests of the YAML file next to it."""
+    read: Reader = substitute(add_test_file(file, Document({}, str(file), str(file.parent))))
     cases = read_tests(read)
     if read.findings:
         raise LoadError(read.findings)

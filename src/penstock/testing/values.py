@@ -1,4 +1,4 @@
-"""Spark's rows as plain values, and when two values are the same."""
+"""Spark's rows as plain Python values, and their comparison."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CLOSE = 1e-9
 
 
 class Map(dict[str, Any]):
-    """A value of Spark's type map: unlike a struct, all of its keys are compared."""
+    """A value of Spark's map type: unlike those of a struct, all keys are compared."""
 
 
-def plain(rows: DataFrame) -> tuple[Row, ...]:
-    """The rows as dicts; times are instants in the session's time zone."""
+def collect_rows(rows: DataFrame) -> tuple[Row, ...]:
+    """The rows as dicts, with timestamps in the session's time zone."""
     from zoneinfo import ZoneInfo
 
     zone = ZoneInfo(rows.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC")
@@ -30,7 +30,7 @@ def plain(rows: DataFrame) -> tuple[Row, ...]:
 
 
 def same(wanted: Any, found: Any) -> bool:
-    """Whether a found value is the expected one; what an expected struct leaves out is not compared."""
+    """Whether a found value equals the expected one; fields that an expected struct omits are not compared."""
     if wanted is None or found is None:
         return wanted is found
     if isinstance(wanted, bool) or isinstance(found, bool):
@@ -48,18 +48,18 @@ def same(wanted: Any, found: Any) -> bool:
     return bool(wanted == found or wanted == str(found))
 
 
-def shown(value: Any) -> str:
-    """A value as YAML has it."""
+def format_value(value: Any) -> str:
+    """A value as YAML shows it."""
     import json
 
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(" ")
     if isinstance(value, bytes | bytearray):
-        return shown(bytes(value).decode(errors="backslashreplace"))
+        return format_value(bytes(value).decode(errors="backslashreplace"))
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {shown(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {format_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(shown(each) for each in value) + "]"
+        return "[" + ", ".join(format_value(each) for each in value) + "]"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return str(value)
@@ -75,9 +75,9 @@ def _plain(value: Any, kind: Any, zone: tzinfo) -> Any:
     if isinstance(kind, T.ArrayType):
         return [_plain(each, kind.elementType, zone) for each in value]
     if isinstance(kind, T.MapType):
-        return Map({shown(key): _plain(each, kind.valueType, zone) for key, each in value.items()})
+        return Map({format_value(key): _plain(each, kind.valueType, zone) for key, each in value.items()})
     if isinstance(kind, T.TimestampType):
-        # PySpark gives wall time of this machine, with `fold` set: no instant is lost on the way.
+        # PySpark returns local time with `fold` set, so the instant is unambiguous.
         return value.astimezone(timezone.utc).astimezone(zone)
     if isinstance(kind, T.FloatType):
         return float(f"{value:.7g}")

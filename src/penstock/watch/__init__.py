@@ -1,1 +1,1 @@
-"""Spark's progress to an event log, to snapshots, to a screen."""
+"""Views of a pipeline, all built from its event log."""

@@ -1,27 +1,28 @@
-"""Views as Prometheus reads them. Labels are names from the pipeline's file, so their number has a bound."""
+"""Views as Prometheus metrics. Labels are names from the pipeline's file, so their cardinality is bounded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from penstock.watch.phases import PHASES
+from penstock.events import State
+from penstock.watch.snapshot import PHASES
 from penstock.watch.views import PipelineView, QueryView
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_STATES = ("new", "starting", "running", "draining", "restarting", "stalled", "stopped", "failed", "gone")
+STATES: tuple[State, ...] = get_args(State)
 
 Sample = tuple[dict[str, str], float]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: what it is called, and what it counts."""
+    """One metric: its name, its type and what it measures."""
 
     name: str
     kind: Literal["gauge", "counter"]
-    says: str
+    help: str
     labels: tuple[str, ...] = ("pipeline", "sink")
 
 
@@ -29,14 +30,19 @@ _PIPELINE = ("pipeline",)
 _SOURCE = ("pipeline", "sink", "source")
 
 METRICS = (
-    Metric("penstock_pipeline_up", "gauge", "1 while the pipeline does its work, 0 otherwise.", _PIPELINE),
-    Metric("penstock_pipeline_state", "gauge", "1 for the state that the pipeline is in.", ("pipeline", "state")),
+    Metric("penstock_pipeline_up", "gauge", "1 while the queries run, 0 otherwise.", _PIPELINE),
+    Metric(
+        "penstock_pipeline_state",
+        "gauge",
+        "1 for the current state, 0 for the others.",
+        ("pipeline", "state"),
+    ),
     Metric("penstock_pipeline_starts_total", "counter", "How often the queries were started.", _PIPELINE),
-    Metric("penstock_pipeline_restarts_total", "counter", "How often the driver was started again.", _PIPELINE),
+    Metric("penstock_pipeline_restarts_total", "counter", "How often the driver was restarted.", _PIPELINE),
     Metric("penstock_pipeline_failures_total", "counter", "How often a query failed.", _PIPELINE),
-    Metric("penstock_query_batch_id", "gauge", "The number of the last batch."),
-    Metric("penstock_query_last_batch_timestamp_seconds", "gauge", "When the last batch was reported."),
-    Metric("penstock_query_batches_total", "counter", "Batches that read something."),
+    Metric("penstock_query_batch_id", "gauge", "The id of the last batch."),
+    Metric("penstock_query_last_batch_timestamp_seconds", "gauge", "When Spark reported the last batch."),
+    Metric("penstock_query_batches_total", "counter", "Batches with input rows."),
     Metric("penstock_query_batch_duration_seconds", "gauge", "How long the last batch took."),
     Metric(
         "penstock_query_phase_duration_seconds",
@@ -45,20 +51,25 @@ METRICS = (
         ("pipeline", "sink", "phase"),
     ),
     Metric("penstock_query_input_rows_total", "counter", "Rows read, by source.", _SOURCE),
-    Metric("penstock_query_output_rows_total", "counter", "Rows written, of sinks that say it."),
-    Metric("penstock_query_input_rows_per_second", "gauge", "Rows that arrive."),
-    Metric("penstock_query_processed_rows_per_second", "gauge", "Rows that are processed."),
-    Metric("penstock_query_rows_behind", "gauge", "Rows that were there and not read yet, by source.", _SOURCE),
-    Metric("penstock_query_max_partition_rows_behind", "gauge", "The same of the worst partition.", _SOURCE),
-    Metric("penstock_query_seconds_behind", "gauge", "How old the newest row is that was read, of the worst source."),
+    Metric("penstock_query_output_rows_total", "counter", "Rows written, for sinks that report it."),
+    Metric("penstock_query_input_rows_per_second", "gauge", "Input rate of the last batch."),
+    Metric("penstock_query_processed_rows_per_second", "gauge", "Processing rate of the last batch."),
+    Metric("penstock_query_rows_behind", "gauge", "Rows available but not read yet, by source.", _SOURCE),
+    Metric(
+        "penstock_query_max_partition_rows_behind",
+        "gauge",
+        "The same for the partition with the most.",
+        _SOURCE,
+    ),
+    Metric("penstock_query_seconds_behind", "gauge", "How far the query is behind in time."),
     Metric("penstock_query_watermark_delay_seconds", "gauge", "How far the watermark is behind the clock."),
-    Metric("penstock_query_state_rows", "gauge", "Rows of state."),
-    Metric("penstock_query_state_memory_bytes", "gauge", "Memory that state takes."),
+    Metric("penstock_query_state_rows", "gauge", "Rows in the state store."),
+    Metric("penstock_query_state_memory_bytes", "gauge", "Memory used by state."),
     Metric("penstock_query_state_disk_bytes", "gauge", "State on disk."),
-    Metric("penstock_query_late_rows_total", "counter", "Rows that came too late for their window."),
+    Metric("penstock_query_late_rows_total", "counter", "Rows dropped because they arrived after the watermark."),
     Metric("penstock_query_bad_records_total", "counter", "Records that could not be decoded, by source.", _SOURCE),
     Metric("penstock_query_missed_rows_total", "counter", "Rows that an optional target did not get."),
-    Metric("penstock_query_restarts_total", "counter", "How often the query alone was started again."),
+    Metric("penstock_query_restarts_total", "counter", "How often the query was restarted alone."),
 )
 
 
@@ -69,8 +80,8 @@ def prometheus(views: Iterable[PipelineView]) -> str:
     for metric in METRICS:
         samples = [sample for view in views for sample in _samples(metric.name, view)]
         if samples:
-            lines += [f"# HELP {metric.name} {metric.says}", f"# TYPE {metric.name} {metric.kind}"]
-            lines += [f"{metric.name}{{{_labels(labels)}}} {_number(value)}" for labels, value in samples]
+            lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+            lines += [f"{metric.name}{{{_format_labels(labels)}}} {_format_number(value)}" for labels, value in samples]
     return "\n".join([*lines, ""])
 
 
@@ -85,13 +96,13 @@ def _samples(name: str, view: PipelineView) -> Iterator[Sample]:
     if name in whole:
         yield label, whole[name]
     elif name == "penstock_pipeline_state":
-        yield from (({**label, "state": state}, float(state == view.state)) for state in _STATES)
+        yield from (({**label, "state": state}, float(state == view.state)) for state in STATES)
     else:
         for query in view.queries:
-            yield from _of_query(name, {**label, "sink": query.sink}, query)
+            yield from _query_samples(name, {**label, "sink": query.sink}, query)
 
 
-def _of_query(name: str, label: dict[str, str], query: QueryView) -> Iterator[Sample]:
+def _query_samples(name: str, label: dict[str, str], query: QueryView) -> Iterator[Sample]:
     plain: dict[str, float | None] = {
         "penstock_query_batch_id": query.batch,
         "penstock_query_last_batch_timestamp_seconds": query.at or None,
@@ -127,13 +138,13 @@ def _of_query(name: str, label: dict[str, str], query: QueryView) -> Iterator[Sa
             yield label, value
 
 
-def _labels(labels: dict[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+def _format_labels(labels: dict[str, str]) -> str:
+    return ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))

@@ -1,4 +1,4 @@
-"""Events to views: each event is taken once, and a view can be had at any moment."""
+"""Builds the view of a pipeline from its events, one event at a time."""
 
 from __future__ import annotations
 
@@ -9,26 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.events import Event, parse_time
+from penstock.events import Event, State, epoch_seconds, kind_of
 from penstock.storage.manifest import named_sources
-from penstock.watch.phases import phases
 from penstock.watch.series import Point, Series
-from penstock.watch.snapshot import read_share, rows_by_source, snapshot
-from penstock.watch.views import PipelineView, QueryView, State
+from penstock.watch.snapshot import phases, read_share, rows_by_source, snapshot
+from penstock.watch.views import PipelineView, QueryView
 
-_MOST_EVENTS = 500
-_UNDER_WAY: tuple[State, ...] = ("starting", "running", "draining", "restarting")
-_STATES: dict[str, State] = {
-    "lease_taken": "starting",
-    "driver_started": "starting",
-    "started": "running",
-    "draining": "draining",
-    "restarting": "restarting",
-    "failed": "failed",
-    "gave_up": "failed",
-}
+_MAX_EVENTS = 500
+#: The states in which a process of the pipeline must be running.
+_ACTIVE: tuple[State, ...] = ("starting", "running", "draining", "restarting")
+#: Events of every shutdown; after a failure they do not change the state.
+_SHUTDOWN = ("stopped", "lease_released", "driver_ended")
 
-#: Whether the process that wrote an event, by its host and pid, is still there; given the event's time.
+#: Whether the process that wrote an event still runs, given its host, its pid and the event's time.
 Alive = Callable[[str, int, float], bool]
 
 
@@ -41,14 +34,16 @@ class _Query:
 
 @dataclass
 class PipelineReducer:
-    """Everything that the events of one pipeline say so far."""
+    """Everything known about one pipeline from its events so far."""
 
     name: str
-    card: Mapping[str, Any] = field(default_factory=dict)
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_MOST_EVENTS))
-    """What happened besides batches, the newest last."""
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
+    """The events other than batches, the newest last."""
     changes: int = 0
-    """Grows with every event, so that a viewer can tell whether there is something new."""
+    """Grows with every event, so that a viewer notices new ones."""
+    damaged: int = 0
+    """Events that could not be applied, because facts are missing or have the wrong type."""
     _view: PipelineView = field(init=False)
     _queries: dict[str, _Query] = field(default_factory=dict)
     _process: tuple[str, int, float] | None = None
@@ -56,32 +51,34 @@ class PipelineReducer:
     def __post_init__(self) -> None:
         self._view = PipelineView(self.name)
 
-    def take(self, event: Event) -> None:
-        """One event more."""
+    def apply(self, event: Event) -> None:
+        """Apply one more event; a damaged one is counted and otherwise ignored."""
         self.changes += 1
-        if event["what"] == "batch":
-            self._batch(event)
-            return
-        self.events.append(event)
-        self._happened(event)
+        is_batch = event["what"] == "batch"
+        if not is_batch:
+            self.events.append(event)
+        try:
+            (self._apply_batch if is_batch else self._apply_event)(event)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+            self.damaged += 1
 
     def view(self, now: float, alive: Alive = lambda _host, _pid, _at: True) -> PipelineView:
-        """The pipeline at a moment."""
+        """The pipeline at this time."""
         nodes = self._nodes
         state = self._view.state
-        if state in _UNDER_WAY and self._process is not None and not alive(*self._process):
+        if state in _ACTIVE and self._process is not None and not alive(*self._process):
             state = "gone"
         names = [node["name"] for node in nodes if node["role"] == "sink"]
         order = [*names, *(name for name in self._queries if name not in names)]
         up = state in ("running", "draining")
-        views = [self._query(name).view.seen_at(now if up else float("inf")) for name in order]
+        views = [self._query(name).view.at_time(now if up else float("inf")) for name in order]
         stalled = [query.stalled_since for query in views if query.stalled_since] if state == "running" else []
         return replace(
             self._view,
             state="stalled" if stalled else state,
             since=min(stalled) if stalled else self._view.since,
             queries=tuple(replace(query, promise=self._promise(query.sink)) for query in views),
-            file=str(self.card.get("file", "")),
+            file=str(self.manifest.get("file", "")),
             nodes=tuple(nodes),
         )
 
@@ -91,7 +88,7 @@ class PipelineReducer:
 
     @property
     def _nodes(self) -> list[dict[str, Any]]:
-        return list(self.card.get("nodes", []))
+        return list(self.manifest.get("nodes", []))
 
     def _query(self, sink: str) -> _Query:
         return self._queries.setdefault(sink, _Query(QueryView(sink)))
@@ -100,16 +97,12 @@ class PipelineReducer:
         node = next((node for node in self._nodes if node["role"] == "sink" and node["name"] == sink), {})
         return "; ".join(f"{each['name']}: {each['promise']}" for each in node.get("targets", []))
 
-    def _happened(self, event: Event) -> None:
-        what, at = event["what"], parse_time(event["at"])
-        view = self._view
-        if what in _STATES:
-            view = replace(view, state=_STATES[what], since=at)
-        elif what in ("stopped", "lease_released", "driver_ended") and view.state != "failed":
-            ended_badly = what == "driver_ended" and not event.get("well", True)
-            if what != "driver_ended" or ended_badly:
-                view = replace(view, state="failed" if ended_badly else "stopped", since=at)
-        error = str(event.get("reason", "")) if what in _FAILURES else ""
+    def _apply_event(self, event: Event) -> None:
+        kind, at = kind_of(event), epoch_seconds(event["at"])
+        what, view = kind.name, self._view
+        if kind.state and not (what in _SHUTDOWN and view.state == "failed"):
+            view = replace(view, state=kind.state, since=at)
+        error = str(event.get("reason", "")) if kind.level == "error" else ""
         if error:
             view = replace(view, last_error=error, last_error_at=at)
         self._view = replace(
@@ -120,35 +113,35 @@ class PipelineReducer:
         )
         if "pid" in event and "host" in event:
             self._process = (str(event["host"]), int(event["pid"]), at)
-        self._of_a_sink(what, event)
+        self._apply_to_query(what, event)
 
-    def _of_a_sink(self, what: str, event: Event) -> None:
+    def _apply_to_query(self, what: str, event: Event) -> None:
         if what == "missed":
             query = self._query(str(event.get("sink")))
             query.view = replace(query.view, missed_rows=query.view.missed_rows + int(event.get("rows", 0)))
         if what == "stalled":
-            since = parse_time(event["at"]) - float(event.get("seconds", 0))
-            self._stall(str(event.get("sink")), since, str(event.get("reason", "")))
+            since = epoch_seconds(event["at"]) - float(event.get("seconds", 0))
+            self._mark_stall(str(event.get("sink")), since, str(event.get("reason", "")))
         if what == "resumed":
-            self._stall(str(event.get("sink")))
+            self._mark_stall(str(event.get("sink")))
         if what == "started":
             for sink in list(self._queries):
-                self._stall(sink)
+                self._mark_stall(sink)
         if what == "query_restarting":
             query = self._query(str(event.get("sink")))
             reason = str(event.get("reason", ""))
             query.view = replace(query.view, restarts=query.view.restarts + 1, last_error=reason)
 
-    def _stall(self, sink: str, since: float = 0.0, reason: str = "") -> None:
+    def _mark_stall(self, sink: str, since: float = 0.0, reason: str = "") -> None:
         query = self._query(sink)
         query.view = replace(query.view, stalled_since=since, stalled_reason=reason)
 
-    def _batch(self, event: Event) -> None:
+    def _apply_batch(self, event: Event) -> None:
         progress: Mapping[str, Any] = event.get("progress") or {}
         if "batchId" not in progress:
             return
         query = self._query(str(progress.get("name") or ""))
-        at = parse_time(event["at"])
+        at = epoch_seconds(event["at"])
         sources = progress.get("sources") or []
         names = named_sources(self._nodes, query.view.sink, [str(each.get("description", "")) for each in sources])
         query.view = _with_batch(query.view, progress, at, dict(zip(names, sources, strict=True)))
@@ -167,15 +160,12 @@ class PipelineReducer:
         query.series.add(Point.of(query.view, seen.late_rows, seen.bad))
 
 
-_FAILURES = ("failed", "gave_up", "restarting", "query_restarting", "driver_ended", "lease_lost")
-
-
 def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources: Mapping[str, Any]) -> QueryView:
     seen = snapshot(progress)
-    watermark = parse_time(seen.watermark)
+    watermark = epoch_seconds(seen.watermark)
     share = read_share(progress)
     rows = rows_by_source(progress) or {name: each.get("numInputRows", 0) for name, each in sources.items()}
-    known = {name: partitions for name, source in sources.items() if (partitions := rows_behind(source)) is not None}
+    behind = {name: partitions for name, source in sources.items() if (partitions := rows_behind(source)) is not None}
     return replace(
         view,
         batch=seen.batch,
@@ -184,15 +174,15 @@ def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources
         stalled_reason="",
         input_per_second=_rate(progress.get("inputRowsPerSecond"), share),
         processed_per_second=_rate(progress.get("processedRowsPerSecond"), share),
-        output_per_second=_out(seen.rows_out, seen.seconds),
+        output_per_second=_output_rate(seen.rows_out, seen.seconds),
         seconds=seen.seconds,
         phases=phases(progress),
-        behind=known,
+        behind=behind,
         watermark=seen.watermark,
         watermark_delay_seconds=round(at - watermark, 3) if watermark else None,
         state_rows=seen.state_rows,
         state_memory_bytes=seen.state_bytes,
-        state_disk_bytes=_on_disk(progress),
+        state_disk_bytes=_disk_bytes(progress),
         batches=view.batches + (seen.rows_in > 0),
         rows_in=view.rows_in + seen.rows_in,
         rows_in_by_source=_sum(view.rows_in_by_source, rows),
@@ -206,7 +196,7 @@ def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources
 
 
 def _rate(value: Any, share: float = 1.0) -> float:
-    # Spark says NaN and Infinity for the first batch of a query, in JSON as text or not at all.
+    # Spark reports NaN or Infinity for the first batch of a query, in JSON as text or not at all.
     try:
         rate = float(value) * share
     except (TypeError, ValueError):
@@ -214,11 +204,11 @@ def _rate(value: Any, share: float = 1.0) -> float:
     return round(rate, 3) if 0 <= rate < float("inf") else 0.0
 
 
-def _out(rows: int | None, seconds: float) -> float | None:
+def _output_rate(rows: int | None, seconds: float) -> float | None:
     return None if rows is None else round(rows / seconds, 3) if seconds else 0.0
 
 
-def _on_disk(progress: Mapping[str, Any]) -> int:
+def _disk_bytes(progress: Mapping[str, Any]) -> int:
     operators = progress.get("stateOperators") or []
     return sum(int((each.get("customMetrics") or {}).get("rocksdbSstFileSize", 0)) for each in operators)
 
@@ -227,14 +217,14 @@ def _sum(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     return {name: before.get(name, 0) + more.get(name, 0) for name in [*before, *(n for n in more if n not in before)]}
 
 
-_MOST_POINTS = 512
+_MAX_POINTS = 512
 
 Partitions = dict[str, int]
 """Offsets or rows by `topic/partition`."""
 
 
-def offsets(given: Any) -> Partitions | None:
-    """Offsets as Kafka's source reports them; None for what is none."""
+def parse_offsets(given: Any) -> Partitions | None:
+    """Offsets by partition as Kafka's source reports them; None for anything else."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
@@ -242,20 +232,20 @@ def offsets(given: Any) -> Partitions | None:
             return None
     if not isinstance(given, Mapping) or not given:
         return None
-    found: Partitions = {}
+    by_partition: Partitions = {}
     for topic, partitions in given.items():
         if not isinstance(partitions, Mapping):
             return None
         for partition, offset in partitions.items():
             if not isinstance(offset, int):
                 return None
-            found[f"{topic}/{partition}"] = offset
-    return found
+            by_partition[f"{topic}/{partition}"] = offset
+    return by_partition
 
 
 def rows_behind(source: Mapping[str, Any]) -> Partitions | None:
-    """How many rows each partition has beyond what was read, when the batch was planned; None if nobody knows."""
-    latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
+    """Rows of each partition that were not read when the batch was planned; None if the source reports no offsets."""
+    latest, end = parse_offsets(source.get("latestOffset")), parse_offsets(source.get("endOffset"))
     if latest is None or end is None:
         return None
     return {name: max(0, newest - end.get(name, 0)) for name, newest in latest.items()}
@@ -263,7 +253,7 @@ def rows_behind(source: Mapping[str, Any]) -> Partitions | None:
 
 @dataclass
 class TimeBehind:
-    """When each partition had how much, from the reports so far.
+    """How far a query is behind in time, from the latest offset of each partition over time.
 
     latest     100 ──── 200 ──── 300        a query that has read 150 at 10:03 is where
     at         10:01    10:02    10:03      the topic was at 10:01:30: 90 seconds behind
@@ -272,37 +262,37 @@ class TimeBehind:
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
     def seconds(self, source: Mapping[str, Any], at: float) -> float | None:
-        """How long ago the newest row that was read was the newest there was; the worst of the partitions."""
-        latest, end = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
+        """How long ago the last row read was the newest of its partition; of the partition furthest behind."""
+        latest, end = parse_offsets(source.get("latestOffset")), parse_offsets(source.get("endOffset"))
         if latest is None or end is None:
             return None
         behind = 0.0
         for name, newest in latest.items():
-            points = self._seen(name, newest, at)
+            points = self._add_point(name, newest, at)
             if end.get(name, 0) < newest:
-                behind = max(behind, at - _when(points, end.get(name, 0)))
+                behind = max(behind, at - _time_of_offset(points, end.get(name, 0)))
         return behind
 
-    def _seen(self, name: str, newest: int, at: float) -> list[tuple[int, float]]:
+    def _add_point(self, name: str, newest: int, at: float) -> list[tuple[int, float]]:
         points = self._points.setdefault(name, [])
         if points and newest < points[-1][0]:
-            # The topic was made anew.
+            # The topic was recreated.
             points.clear()
         if not points or newest > points[-1][0]:
             points.append((newest, at))
         else:
             points[-1] = (newest, points[-1][1])
-        if len(points) > _MOST_POINTS:
+        if len(points) > _MAX_POINTS:
             del points[1:-1:2]
         return points
 
 
-def _when(points: list[tuple[int, float]], offset: int) -> float:
-    """When a partition had this many rows; for more than is known, the first moment that is: at least so long ago."""
-    place = bisect_right(points, (offset, float("inf")))
-    if place == 0:
+def _time_of_offset(points: list[tuple[int, float]], offset: int) -> float:
+    """When a partition ended at this offset; before the first point, the time of that point is an upper bound."""
+    index = bisect_right(points, (offset, float("inf")))
+    if index == 0:
         return points[0][1]
-    if place == len(points):
+    if index == len(points):
         return points[-1][1]
-    (before, early), (after, late) = points[place - 1], points[place]
+    (before, early), (after, late) = points[index - 1], points[index]
     return early + (late - early) * (offset - before) / (after - before)

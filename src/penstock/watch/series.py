@@ -1,19 +1,19 @@
-"""A query over time, thinned as it grows old."""
+"""A query over time: one point per batch, with older points thinned out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.watch.phases import PHASES
+from penstock.watch.snapshot import PHASES
 from penstock.watch.views import QueryView
 
-_MOST_POINTS = 1440
+_MAX_POINTS = 1440
 
 
 @dataclass(frozen=True)
 class Point:
-    """One batch as a chart needs it."""
+    """One batch, as charts need it."""
 
     at: float
     input_per_second: float
@@ -30,7 +30,7 @@ class Point:
 
     @classmethod
     def of(cls, view: QueryView, late_rows: int, bad_records: int) -> Point:
-        """The point of a view's last batch."""
+        """The last batch of a view."""
         return cls(
             at=round(view.at, 3),
             input_per_second=view.input_per_second,
@@ -47,24 +47,24 @@ class Point:
         )
 
     def as_list(self) -> list[Any]:
-        """Its values in the order of `COLUMNS`, for a page that holds many of them."""
-        return [getattr(self, name) for name in COLUMNS if name != "phases"] + list(self.phases)
+        """Its values in the order of `VALUES`; the page holds many points, so their names are sent once."""
+        return [*(getattr(self, name) for name in _PLAIN), *self.phases]
 
 
-COLUMNS = tuple(Point.__dataclass_fields__)
+_PLAIN = tuple(name for name in Point.__dataclass_fields__ if name != "phases")
 
 #: The names of the values of `Point.as_list`.
-VALUES = (*(name for name in COLUMNS if name != "phases"), *PHASES)
+VALUES = (*_PLAIN, *PHASES)
 
 
 @dataclass
 class Series:
-    """Points in the order of time; of the older half every second one is left out when there are too many."""
+    """Points in order of time; when there are too many, every second one of the older half is dropped."""
 
     points: list[Point] = field(default_factory=list)
 
     def add(self, point: Point) -> None:
-        """The newest point."""
+        """Add the newest point."""
         self.points.append(point)
-        if len(self.points) > _MOST_POINTS:
-            del self.points[1 : _MOST_POINTS // 2 : 2]
+        if len(self.points) > _MAX_POINTS:
+            del self.points[1 : _MAX_POINTS // 2 : 2]

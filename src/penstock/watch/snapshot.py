@@ -1,4 +1,4 @@
-"""Spark's words for a batch to ours; nothing drawn."""
+"""One batch of a query, from Spark's progress report."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+#: Prefix of the observed metrics with the bad records of a source.
 _BAD = "bad_records:"
-
-#: Observed metrics that begin so carry late rows of an aggregation.
+#: Prefix of the observed metrics with the late rows of an aggregation.
 LATE = "late_rows:"
-#: Observed metrics that begin so carry the rows of a source that several branches of the query read.
+#: Prefix of the observed metrics with the rows of a source that several branches of the query read.
 ROWS_IN = "rows_in:"
+
+#: The phases of a batch, in order.
+PHASES = ("planning", "reading", "state", "writing", "commit", "other")
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Snapshot:
     batch: int
     at: str
     rows_in: int
-    """Rows of the sources, each once, however many branches of the query read it."""
+    """Rows of the sources; a source that several branches of the query read counts once."""
     rows_per_second: float
     seconds: float
     watermark: str = ""
@@ -39,12 +42,12 @@ class Snapshot:
 
 
 def snapshot(progress: Mapping[str, Any]) -> Snapshot:
-    """The facts of a progress report of Spark."""
+    """The facts of one of Spark's progress reports."""
     milliseconds = progress.get("durationMs", {}).get("triggerExecution", 0)
     rows_in = sum(rows_by_source(progress).values()) or _reported_rows(progress)
     written = progress.get("sink", {}).get("numOutputRows", -1)
     return Snapshot(
-        query=progress.get("name") or "",
+        query=str(progress.get("name") or ""),
         batch=progress["batchId"],
         at=progress.get("timestamp", ""),
         rows_in=rows_in,
@@ -59,9 +62,17 @@ def snapshot(progress: Mapping[str, Any]) -> Snapshot:
     )
 
 
+def snapshot_of(event: Mapping[str, Any]) -> Snapshot | None:
+    """The batch of a `batch` event; None for other events and for damaged ones."""
+    try:
+        return snapshot(event["progress"]) if event["what"] == "batch" else None
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        return None
+
+
 def _watermark(progress: Mapping[str, Any]) -> str:
     found = str(progress.get("eventTime", {}).get("watermark", ""))
-    # Spark begins at the epoch, before any row: that is no watermark yet.
+    # Spark reports the epoch until it has a watermark.
     return "" if found.startswith("1970-01-01") else found
 
 
@@ -72,7 +83,7 @@ def _bad_records(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def rows_by_source(progress: Mapping[str, Any]) -> dict[str, int]:
-    """Rows of each source, where a query counts them itself because it reads one several times."""
+    """Rows of each source, for queries that count them themselves because they read a source several times."""
     metrics = progress.get("observedMetrics", {}) or {}
     return {
         name.removeprefix(ROWS_IN): int(row.get("rows", 0))
@@ -82,7 +93,7 @@ def rows_by_source(progress: Mapping[str, Any]) -> dict[str, int]:
 
 
 def read_share(progress: Mapping[str, Any]) -> float:
-    """The part of Spark's rows in that is left when each source counts once."""
+    """The share of the input rows that Spark reports when each source counts once."""
     reported = _reported_rows(progress)
     return (sum(rows_by_source(progress).values()) or reported) / reported if reported else 1.0
 
@@ -92,7 +103,7 @@ def _reported_rows(progress: Mapping[str, Any]) -> int:
 
 
 def _late_rows(progress: Mapping[str, Any]) -> int:
-    """Late rows, each once: of aggregations that read the same watermark, the largest count."""
+    """Late rows, each counted once: the largest count of the aggregations with the same watermark."""
     metrics = progress.get("observedMetrics", {}) or {}
     counted = {name: row for name, row in metrics.items() if name.startswith(LATE) and row}
     # Spark's own counter of an aggregation is too low; those of other operators are exact.
@@ -106,6 +117,32 @@ def _late_rows(progress: Mapping[str, Any]) -> int:
         group = row.get("group", name)
         groups[group] = max(groups.get(group, 0), int(row.get("late", 0)))
     if 0 in groups:
-        # Every operator reads the same watermark, so the same late row is in the count of each.
+        # All operators have the same watermark, so each of them counts the same late row.
         return max(groups[0], *dropped) if dropped else groups[0]
     return sum(dropped) + sum(groups.values())
+
+
+def phases(progress: Mapping[str, Any]) -> dict[str, float]:
+    """Seconds of a batch by phase; their sum is the whole batch.
+
+    Spark reads, computes and writes rows in one step, `addBatch`. Of that, `state` is the time that its operators
+    report for state, averaged over tasks, and the rest is `writing`. `reading` is asking the sources for new offsets.
+    """
+    durations: Mapping[str, int] = progress.get("durationMs") or {}
+    whole = durations.get("triggerExecution", 0)
+    add_batch = durations.get("addBatch", 0)
+    state = min(add_batch, sum(_state_milliseconds(operator) for operator in progress.get("stateOperators") or []))
+    by_phase = {
+        "planning": durations.get("queryPlanning", 0),
+        "reading": durations.get("latestOffset", 0) + durations.get("getBatch", 0) + durations.get("getOffset", 0),
+        "state": state,
+        "writing": add_batch - state,
+        "commit": durations.get("walCommit", 0) + durations.get("commitOffsets", 0) + durations.get("commitBatch", 0),
+    }
+    by_phase["other"] = max(0, whole - sum(by_phase.values()))
+    return {name: milliseconds / 1000 for name, milliseconds in by_phase.items()}
+
+
+def _state_milliseconds(operator: Mapping[str, Any]) -> float:
+    milliseconds = sum(operator.get(key, 0) for key in ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs"))
+    return float(milliseconds) / max(1, operator.get("numShufflePartitions") or 1)

@@ -1,4 +1,4 @@
-"""State: how much there is, how far back it reaches, and when it becomes too much."""
+"""The state of queries: its oldest open windows, and whether it exceeds its limit."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from penstock.options import parse_time
 from penstock.watch.snapshot import LATE, snapshot
 
-#: How many windows after the watermark are told apart; what is beyond counts as the last of them.
+#: How many windows after the watermark are distinguished; later ones count as the last of them.
 OPEN_WINDOWS = 62
 
 
 @dataclass
 class OpenWindows:
-    """The open windows of each aggregation of each query, from the reports of its batches since the run began."""
+    """The open windows of each aggregation of each query, from its progress reports since the run began."""
 
     _ends: dict[tuple[str, str], set[int]] = field(default_factory=dict)
 
     def oldest(self, progress: Mapping[str, Any]) -> dict[str, str]:
-        """The end of the oldest window that is open after this batch, by aggregation."""
+        """The end of the oldest window still open after this batch, by aggregation."""
         query = str(progress.get("name"))
         watermark = _micros(progress.get("eventTime", {}).get("watermark"))
         for name, row in (progress.get("observedMetrics") or {}).items():
             if name.startswith(LATE) and row and row.get("slide"):
                 ends = self._ends.setdefault((query, name.removeprefix(LATE)), set())
-                ends.update(_opened(row))
-        found = {}
+                ends.update(_window_ends(row))
+        oldest = {}
         for (owner, number), ends in self._ends.items():
             if owner == query:
                 ends.difference_update([end for end in ends if end <= watermark])
                 if ends:
-                    found[number] = _moment(min(ends))
-        return found
+                    oldest[number] = _format_time(min(ends))
+        return oldest
 
 
-def _opened(row: Mapping[str, Any]) -> Iterator[int]:
+def _window_ends(row: Mapping[str, Any]) -> Iterator[int]:
     bits, oldest, slide = row.get("open") or 0, row.get("oldest") or 0, int(row["slide"])
     places = [place for place in range(OPEN_WINDOWS) if bits >> place & 1]
     return (oldest + (place - places[0]) * slide for place in places)
@@ -44,21 +45,21 @@ def _opened(row: Mapping[str, Any]) -> Iterator[int]:
 
 @dataclass
 class StateLimit:
-    """Says once, and again after it has shrunk, that a query's state has grown beyond a limit."""
+    """Detects when a query's state exceeds a limit; reported once each time that it does."""
 
-    most_bytes: int
+    max_bytes: int
     _over: set[str] = field(default_factory=set)
 
-    def crossed(self, progress: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The facts of a query whose state has just become too large."""
+    def check(self, progress: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The facts of the event if the query's state has just exceeded the limit."""
         seen = snapshot(progress)
-        if seen.state_bytes <= self.most_bytes:
+        if seen.state_bytes <= self.max_bytes:
             self._over.discard(seen.query)
             return None
         if seen.query in self._over:
             return None
         self._over.add(seen.query)
-        return {"sink": seen.query, "rows": seen.state_rows, "bytes": seen.state_bytes, "limit": self.most_bytes}
+        return {"sink": seen.query, "rows": seen.state_rows, "bytes": seen.state_bytes, "limit": self.max_bytes}
 
 
 def default_limit() -> int:
@@ -69,11 +70,9 @@ def default_limit() -> int:
 
 
 def _micros(timestamp: Any) -> int:
-    if not timestamp:
-        return 0
-    return int(datetime.fromisoformat(str(timestamp).replace("Z", "+00:00")).timestamp() * 1_000_000)
+    return int(parse_time(str(timestamp)).timestamp() * 1_000_000) if timestamp else 0
 
 
-def _moment(micros: int) -> str:
-    moment = datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
-    return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "").removesuffix(".000")
+def _format_time(micros: int) -> str:
+    time = datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
+    return time.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "").removesuffix(".000")

@@ -1,4 +1,4 @@
-"""Views as text for a terminal; nothing fetched."""
+"""Views as text for a terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from penstock.events import Event
-from penstock.watch.terminal import moment
+from penstock.text import printable
+from penstock.watch.terminal import format_time
 from penstock.watch.views import PipelineView, QueryView
 
 if TYPE_CHECKING:
@@ -21,23 +21,22 @@ _COLOURS = {
     "restarting": "yellow",
     "draining": "yellow",
 }
-_OWN = ("at", "what", "progress", "pid", "host")
 
 
 def lines(view: PipelineView, now: float) -> Iterator[str]:
-    """A pipeline, then what matters of each of its queries."""
+    """A pipeline and its queries as text."""
     yield f"{view.name}: {view.state}" + (f" for {span(now - view.since)}" if view.since else "")
     if view.restarts or view.failures:
-        yield f"  {_counted(view.failures, 'failure')}, {_counted(view.restarts, 'restart')}"
+        yield f"  {_count(view.failures, 'failure')}, {_count(view.restarts, 'restart')}"
     if view.last_error:
-        yield f"  last error {clock(view.last_error_at)}: {plain(view.last_error)}"
+        yield f"  last error {clock(view.last_error_at)}: {printable(view.last_error)}"
     for query in view.queries:
         yield from (f"  {line}" for line in _query(query))
 
 
 def _query(query: QueryView) -> Iterator[str]:
     if query.stalled_since:
-        yield f"{query.sink}: stalled since {clock(query.stalled_since)}: {plain(query.stalled_reason)}"
+        yield f"{query.sink}: stalled since {clock(query.stalled_since)}: {printable(query.stalled_reason)}"
     if query.batch is None:
         yield f"{query.sink}: no batch yet"
     else:
@@ -46,27 +45,27 @@ def _query(query: QueryView) -> Iterator[str]:
         batch = f"batch {query.batch} at {clock(query.at)}"
         yield f"{query.sink}: {batch}, {query.rows_in:,} rows, {rate}, {query.seconds:.2f} s"
         if query.behind:
-            yield f"  behind: {query.rows_behind:,} rows" + _in_time(query) + _worst(query)
+            yield f"  behind: {query.rows_behind:,} rows" + _time_behind(query) + _worst_partition(query)
         if query.watermark:
             oldest = f", oldest open window ends {query.oldest_window_ends}" if query.oldest_window_ends else ""
-            yield f"  watermark {moment(query.watermark)}{oldest}"
+            yield f"  watermark {format_time(query.watermark)}{oldest}"
         if query.state_rows:
             yield f"  state: {query.state_rows:,} rows, {size(query.state_memory_bytes)} of memory"
         left_out = [
             *(f"{count:,} bad records of {source}" for source, count in query.bad_records.items() if count),
             *([f"{query.late_rows:,} late rows"] if query.late_rows else []),
-            *([f"{query.missed_rows:,} rows that an optional target missed"] if query.missed_rows else []),
+            *([f"{query.missed_rows:,} rows missing in an optional target"] if query.missed_rows else []),
         ]
         if left_out:
             yield f"  left out: {', '.join(left_out)}"
     if query.last_error:
-        yield f"  last error: {plain(query.last_error)}"
+        yield f"  last error: {printable(query.last_error)}"
     if query.promise:
         yield f"  promise: {query.promise}"
 
 
 def table(views: Iterable[PipelineView], chosen: int = -1) -> Table:
-    """Every query of every pipeline in a row."""
+    """A table with a row for every query."""
     from rich.table import Table
     from rich.text import Text
 
@@ -84,7 +83,7 @@ def table(views: Iterable[PipelineView], chosen: int = -1) -> Table:
 
 
 def rows(views: Iterable[PipelineView]) -> list[tuple[PipelineView, QueryView | None]]:
-    """A row for each query, and one for a pipeline that has none."""
+    """A row for each query, and one for each pipeline without queries."""
     return [(view, query) for view in views for query in (view.queries or (None,))]
 
 
@@ -103,26 +102,13 @@ def _numbers(query: QueryView) -> list[str]:
     ]
 
 
-def told(event: Event) -> str:
-    """An event in a line: what is meant for people, otherwise its facts."""
-    known = event.get("reason") or event.get("says") or event.get("why")
-    facts = {key: value for key, value in event.items() if key not in (*_OWN, "reason", "says", "why")}
-    rest = " ".join(f"{key}={_short(value)}" for key, value in facts.items())
-    return plain(": ".join(str(each) for each in (event["what"], rest, known) if each))
-
-
-def plain(text: str) -> str:
-    """Text without control characters: what a stream carries is not ours to trust on a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def clock(at: float) -> str:
-    """A moment as people write it, in UTC."""
+    """A time in UTC, without fractions."""
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest unit."""
+    """A duration in its largest unit."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"
@@ -130,27 +116,22 @@ def span(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in their largest unit."""
+    """A number of bytes in its largest unit."""
     for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= length:
             return f"{count / length:.1f} {unit}"
     return f"{count:.0f} B"
 
 
-def _in_time(query: QueryView) -> str:
+def _time_behind(query: QueryView) -> str:
     return f", {span(query.seconds_behind)}" if query.seconds_behind else ""
 
 
-def _worst(query: QueryView) -> str:
+def _worst_partition(query: QueryView) -> str:
     each = {name: count for partitions in query.behind.values() for name, count in partitions.items()}
     worst = max(each, key=lambda name: each[name], default="")
     return f"; most in {worst}: {each[worst]:,}" if len(each) > 1 and each[worst] else ""
 
 
-def _counted(count: int, word: str) -> str:
+def _count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,4 +1,4 @@
-"""Snapshots as text and as a live table; nothing fetched."""
+"""Batches of a run as lines of text and as a live table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Total:
-    """What one query has done since the run began."""
+    """The totals of one query since the run began."""
 
     query: str
     batches: int = 0
@@ -24,8 +24,8 @@ class Total:
     seconds: float = 0.0
     last: Snapshot | None = None
 
-    def and_then(self, snapshot: Snapshot) -> Total:
-        """The total with one more batch; an empty trigger is no batch."""
+    def add(self, snapshot: Snapshot) -> Total:
+        """The totals with one more batch; an empty trigger does not count as one."""
         counts = snapshot.rows_in > 0
         return Total(
             query=self.query,
@@ -39,21 +39,21 @@ class Total:
 
 
 def line(snapshot: Snapshot) -> str:
-    """A batch in one line."""
+    """A batch as one line."""
     parts = [
         f"{snapshot.query}: batch {snapshot.batch}",
         f"{snapshot.rows_in:,} rows",
         f"{snapshot.rows_per_second:,.0f} rows/s",
         f"{snapshot.seconds:.2f} s",
     ]
-    parts += [f"watermark {moment(snapshot.watermark)}"] if snapshot.watermark else []
+    parts += [f"watermark {format_time(snapshot.watermark)}"] if snapshot.watermark else []
     parts += [f"{snapshot.bad:,} bad records left out"] if snapshot.bad else []
     parts += [f"{snapshot.late_rows:,} late rows"] if snapshot.late_rows else []
     return ", ".join(parts)
 
 
 def summary(total: Total) -> str:
-    """A whole run of one query in one line."""
+    """The whole run of one query as one line."""
     rate = f" at {total.rows_in / total.seconds:,.0f} rows/s" if total.seconds else ""
     bad = f", {total.bad:,} bad records left out" if total.bad else ""
     bad += f", {total.late:,} late rows" if total.late else ""
@@ -62,7 +62,7 @@ def summary(total: Total) -> str:
 
 
 def table(totals: Iterable[Total], waiting: str = "") -> Table:
-    """The last batch and the whole run of each query, and what is waited for below them."""
+    """The last batch and the totals of each query, with what the run waits for as the caption."""
     from rich.table import Table
     from rich.text import Text
 
@@ -78,7 +78,7 @@ def table(totals: Iterable[Total], waiting: str = "") -> Table:
             f"{last.rows_in:,}" if last else "waiting",
             f"{last.rows_per_second:,.0f}" if last else "-",
             f"{last.seconds:.2f}" if last else "-",
-            moment(last.watermark) if last and last.watermark else "-",
+            format_time(last.watermark) if last and last.watermark else "-",
             f"{total.rows_in:,}",
             f"{total.bad:,}",
             f"{total.late:,}",
@@ -86,6 +86,6 @@ def table(totals: Iterable[Total], waiting: str = "") -> Table:
     return drawn
 
 
-def moment(timestamp: str) -> str:
-    """Spark's `2019-02-05T10:05:00.000Z` as people write it."""
+def format_time(timestamp: str) -> str:
+    """Spark's `2019-02-05T10:05:00.000Z` as `2019-02-05 10:05:00`."""
     return timestamp.replace("T", " ").removesuffix("Z").removesuffix(".000")

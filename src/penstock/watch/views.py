@@ -1,14 +1,14 @@
-"""What can be said of a pipeline and its queries at a moment; nothing fetched, nothing drawn."""
+"""The state of a pipeline and of its queries at one moment, as plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-State = Literal["new", "starting", "running", "draining", "restarting", "stalled", "stopped", "failed", "gone"]
+from penstock.events import State
 
-#: A query that has reported nothing for so long is idle: its last rates are no longer its rates.
+#: A query without a progress report for this long is idle: the rates of its last batch do not count any more.
 IDLE_SECONDS = 15.0
 
 
@@ -20,10 +20,10 @@ class QueryView:
     promise: str = ""
     batch: int | None = None
     at: float = 0.0
-    """When its last batch was reported, in seconds since 1970."""
+    """Time of its last progress report, in seconds since 1970."""
     idle: bool = False
     stalled_since: float = 0.0
-    """Since when it has been in one batch for much longer than usual; 0 while it is not."""
+    """When the batch began that takes much longer than usual; 0 if none does."""
     stalled_reason: str = ""
     input_per_second: float = 0.0
     processed_per_second: float = 0.0
@@ -31,7 +31,7 @@ class QueryView:
     seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     behind: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Rows behind by source and partition, of the sources that say it."""
+    """Rows behind by source and partition, for the sources that report offsets."""
     seconds_behind: float | None = None
     watermark: str = ""
     watermark_delay_seconds: float | None = None
@@ -52,16 +52,16 @@ class QueryView:
 
     @property
     def rows_behind(self) -> int | None:
-        """Rows behind in all; None if no source says it."""
+        """Total rows behind; None if no source reports offsets."""
         if not self.behind:
             return None
         return sum(rows for partitions in self.behind.values() for rows in partitions.values())
 
-    def seen_at(self, now: float) -> QueryView:
-        """The same at a later moment: what has not reported for a while does nothing now."""
+    def at_time(self, now: float) -> QueryView:
+        """The view at a later time: without a recent progress report it is idle."""
         if not self.at or now - self.at <= max(IDLE_SECONDS, 3 * self.seconds):
             return self
-        still = dict.fromkeys(self.input_per_second_by_source, 0.0)
+        zero_rates = dict.fromkeys(self.input_per_second_by_source, 0.0)
         out = None if self.output_per_second is None else 0.0
         return replace(
             self,
@@ -69,11 +69,11 @@ class QueryView:
             input_per_second=0.0,
             processed_per_second=0.0,
             output_per_second=out,
-            input_per_second_by_source=still,
+            input_per_second_by_source=zero_rates,
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """As values for JSON."""
         return {**asdict(self), "rows_behind": self.rows_behind}
 
 
@@ -96,16 +96,16 @@ class PipelineView:
 
     @property
     def rows_behind(self) -> int | None:
-        """Rows behind of all queries."""
+        """Rows behind, summed over the queries; None if none knows."""
         known = [query.rows_behind for query in self.queries if query.rows_behind is not None]
         return sum(known) if known else None
 
     @property
     def is_up(self) -> bool:
-        """Whether it is doing its work now."""
+        """Whether its queries run."""
         return self.state in ("running", "draining")
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """As values for JSON."""
         queries = [query.as_dict() for query in self.queries]
         return {**asdict(self), "queries": queries, "rows_behind": self.rows_behind}

@@ -27,7 +27,7 @@ def test_findings_come_in_file_order(findings):
     text = GOOD.replace("from: totals, files", "from: nope, files").replace("Amount int", "Amount itn")
 
     assert findings(text) == [
-        "a.yaml:4: source 'trades': 'json' cannot be read: 'itn' is no type of Spark; did you mean 'int'?",
+        "a.yaml:4: source 'trades': 'json' cannot be read: 'itn' is not a Spark type; did you mean 'int'?",
         "a.yaml:10: sink 'archive' reads 'nope', which is neither a source nor a step; use totals or trades",
     ]
 

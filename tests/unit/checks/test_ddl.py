@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.checks.ddl import Column, DdlError, columns, first_repeated
+from penstock.checks.ddl import Column, DdlError, first_repeated, parse_columns
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ from penstock.checks.ddl import Column, DdlError, columns, first_repeated
     ],
 )
 def test_columns_are_read_as_spark_reads_them(text, names):
-    assert [column.name for column in columns(text)] == names
+    assert [column.name for column in parse_columns(text)] == names
 
 
 def test_a_column_has_its_type():
-    assert columns("At TIMESTAMP, x array<int>") == (Column("At", "timestamp"), Column("x", "array"))
+    assert parse_columns("At TIMESTAMP, x array<int>") == (Column("At", "timestamp"), Column("x", "array"))
 
 
 @pytest.mark.parametrize(
@@ -41,28 +41,28 @@ def test_a_column_has_its_type():
         ("a int,", "a column is missing; write 'name type'"),
         ("a", "column 'a' has no type; write 'a string'"),
         ("a, b int", "column 'a' has no type; write 'a string'"),
-        ("a itn", "'itn' is no type of Spark; did you mean 'int'?"),
+        ("a itn", "'itn' is not a Spark type; did you mean 'int'?"),
         (
             "a zzz",
-            "'zzz' is no type of Spark; use int, long, double, string, timestamp, array<...> or another of Spark's",
+            "'zzz' is not a Spark type; use int, long, double, string, timestamp, array<...> or another Spark type",
         ),
         ("a int b string", "after 'a int' comes 'b'; put a comma between columns"),
         ("a array", "'array' needs a '<' where the text ends; write 'array<int>'"),
         ("a array<int", "'array' needs a '>' where the text ends; write 'array<int>'"),
         ("a map<int>", "'map' needs a ',' where found '>'; write 'map<string, int>'"),
         ("a decimal(1", "'decimal' needs a ')' where the text ends; write 'decimal(10, 2)'"),
-        ("a int, A long", "column 'A' is there twice; keep one"),
-        ("a struct<b: innt>", "'innt' is no type of Spark; did you mean 'int'?"),
+        ("a int, A long", "duplicate column 'A'; keep one"),
+        ("a struct<b: innt>", "'innt' is not a Spark type; did you mean 'int'?"),
         (
             "a: int",
-            "':' is no type of Spark; use int, long, double, string, timestamp, array<...> or another of Spark's",
+            "':' is not a Spark type; use int, long, double, string, timestamp, array<...> or another Spark type",
         ),
         ("a " + "array<" * 60, "types are nested deeper than 50 levels; flatten them"),
     ],
 )
 def test_what_spark_would_not_take_is_told_by_its_part(text, says):
     with pytest.raises(DdlError) as error:
-        columns(text)
+        parse_columns(text)
 
     assert f"{error.value.says}; {error.value.fix}" == says
 
@@ -73,7 +73,7 @@ def test_what_spark_would_not_take_is_told_by_its_part(text, says):
 )
 def test_no_text_raises_anything_else(words):
     with suppress(DdlError):
-        assert columns(" ".join(words))
+        assert parse_columns(" ".join(words))
 
 
 class Name(str):

@@ -61,5 +61,5 @@ def test_check_names_the_line_and_the_spark_form(findings):
         "    GROUP BY TUMBLE(timestamp, INTERVAL '10' MINUTES)\nsinks: {out: {from: n, console: {}, mode: update}}\n"
     )
 
-    says = "step 'n': 'TUMBLE' is a window of Flink, and Spark does not know it"
+    says = "step 'n': 'TUMBLE' is a window of Flink, which Spark does not have"
     assert f"a.yaml:5: {says}; write window(timestamp, '10 minutes')" in findings(text)

@@ -8,9 +8,9 @@ from penstock.checks import check
 from penstock.load import load
 
 CASES = {
-    "files: {path: in}\n    key: string": "files records have no key; take 'key' out",
+    "files: {path: in}\n    key: string": "files records have no key; remove 'key'",
     "kafka: {servers: a:1, topics: [t]}\n    json: key int\n    key: string": "has a field 'key' in its value",
-    "kafka: {servers: a:1, topics: [t]}\n    json: _record int\n    metadata: true": "has a field '_record' of its own",
+    "kafka: {servers: a:1, topics: [t]}\n    json: _record int\n    metadata: true": "already has a field '_record'",
 }
 
 

@@ -34,9 +34,9 @@ sinks:
   c_out: {from: c, console: {}}
 """
     assert errors(findings, text) == [
-        "a.yaml:8: step 'a' looks into 'cities', and files does not answer by key; "
+        "a.yaml:8: step 'a' looks up rows in 'cities', and files has no key lookup; "
         "join it in SQL: SELECT ... FROM a JOIN b",
-        "a.yaml:9: step 'b' looks into 'logins', which is no static source; "
+        "a.yaml:9: step 'b' looks up rows in 'logins', which is not a static source; "
         "add 'static: true' to it, or join the streams in SQL",
         "a.yaml:10: step 'c' reads 'user', which is neither a source nor a step; did you mean 'users'?",
     ]
@@ -53,8 +53,8 @@ sinks:
 """
     assert errors(findings, text) == [
         "a.yaml:7: source 'moving': cassandra can only be read as a static table; add 'static: true'",
-        "a.yaml:8: source 'changing': cassandra does not tell when the table has changed; "
-        "refresh it every so often, like '10 minutes'",
+        "a.yaml:8: source 'changing': cassandra cannot detect changes of the table; "
+        "refresh it at an interval, like '10 minutes'",
     ]
 
 
@@ -70,12 +70,12 @@ sinks:
   part: {from: logins, to: [{cassandra: {table: k.two}, select: "id, rand() AS r"}]}
   screen: {from: marked, console: {}}
 """
-    fix = "make the key of what the record has: with 'metadata: true', its topic, partition and offset"
+    fix = "build the key from the record: with 'metadata: true', from its topic, partition and offset"
     assert errors(findings, text) == [
-        "a.yaml:10: step 'marked' calls uuid(), which gives other rows when a batch is replayed; "
-        f"sink 'table' (cassandra) would then have both; {fix}",
-        "a.yaml:14: step 'part.cassandra' calls rand(), which gives other rows when a batch is replayed; "
-        f"sink 'part' (cassandra) would then have both; {fix}",
+        "a.yaml:10: step 'marked' calls uuid(), which returns other values when a batch is replayed; "
+        f"sink 'table' (cassandra) would then contain both rows; {fix}",
+        "a.yaml:14: step 'part.cassandra' calls rand(), which returns other values when a batch is replayed; "
+        f"sink 'part' (cassandra) would then contain both rows; {fix}",
     ]
 
 

@@ -75,18 +75,17 @@ def test_a_source_may_read_what_another_stream_writes(findings):
         ),
         (
             {"more": "storage: in/kept"},
-            "a.yaml:10: the storage is inside the folder that source 'a' reads; "
-            "set 'storage' to a folder outside of it",
+            "a.yaml:10: the storage is inside the folder that source 'a' reads; set 'storage' to a folder outside it",
         ),
         (
             {"more": "spark: {master: 'spark://h:7077'}"},
             "a.yaml:10: Spark runs on 'spark://h:7077', and no storage is set; "
-            "set 'storage' to a URL or an absolute path that every machine sees",
+            "set 'storage' to a URL or an absolute path that all machines share",
         ),
         (
             {"more": "spark: {master: yarn}\nstorage: kept"},
             "a.yaml:11: Spark runs on 'yarn', and the storage is 'kept'; "
-            "set 'storage' to a URL or an absolute path that every machine sees",
+            "set 'storage' to a URL or an absolute path that all machines share",
         ),
     ],
 )

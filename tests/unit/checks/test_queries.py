@@ -58,8 +58,8 @@ def test_what_fits_is_fine(findings, given):
         ),
         (
             {"step": WINDOWS, "mode": "update"},
-            "a.yaml:4: warning: step 'g' groups by windows, and no source has a watermark: its state only grows; "
-            "add 'watermark' to the source",
+            "a.yaml:4: warning: step 'g' groups by windows, and no source has a watermark: "
+            "its state grows without limit; add 'watermark' to the source",
         ),
         (
             {"mode": "complete"},
@@ -83,7 +83,7 @@ def test_what_fits_is_fine(findings, given):
         (
             {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 1 second", "mode": "update"},
             "a.yaml:10: sink 'b': trigger 'real-time 1 second' is shorter than the 5 seconds that Spark allows; "
-            "use 'real-time 5 seconds'; rows are written as they come, not at the end of it",
+            "use 'real-time 5 seconds'; rows are written as they arrive, not at the end of it",
         ),
         (
             {"source": KAFKA, "trigger": "real-time 5 seconds"},

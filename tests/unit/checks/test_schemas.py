@@ -30,7 +30,7 @@ def test_what_fits_is_fine(findings, text):
     [
         (
             f"{KAFKA}\n    json: at timestmp",
-            "a.yaml:4: source 'a': 'json' cannot be read: 'timestmp' is no type of Spark; did you mean 'timestamp'?",
+            "a.yaml:4: source 'a': 'json' cannot be read: 'timestmp' is not a Spark type; did you mean 'timestamp'?",
         ),
         (
             f"{KAFKA}\n    json: n int\n    key: {{csv: n}}",
@@ -38,7 +38,7 @@ def test_what_fits_is_fine(findings, text):
         ),
         (
             "files: {path: in, format: json,\n      schema: n itn}",
-            "a.yaml:4: source 'a': 'schema' cannot be read: 'itn' is no type of Spark; did you mean 'int'?",
+            "a.yaml:4: source 'a': 'schema' cannot be read: 'itn' is not a Spark type; did you mean 'int'?",
         ),
         (
             f"{KAFKA}\n    json: at timestamp\n    watermark:\n      column: att\n      delay: 1 minute",
@@ -59,11 +59,11 @@ def test_what_fits_is_fine(findings, text):
         ),
         (
             "rate:\n    json: n int",
-            "a.yaml:4: source 'a': rate rows have columns already, there is nothing to decode; take 'json' out",
+            "a.yaml:4: source 'a': rate rows have columns already, there is nothing to decode; remove 'json'",
         ),
         (
             "files: {path: in, format: json, schema: n int}\n    value: string",
-            "a.yaml:4: source 'a' has its columns from 'files' and from 'value'; take 'value' out",
+            "a.yaml:4: source 'a' has its columns from 'files' and from 'value'; remove 'value'",
         ),
     ],
 )

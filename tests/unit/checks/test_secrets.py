@@ -83,7 +83,7 @@ pipeline.sink("b", "a", console())
     (found,) = check(load(tmp_path / "open.py"))
 
     assert str(found).endswith(
-        "'sasl.password' holds a secret in plain text; fetch it from elsewhere, and wrap it: Secret(os.environ['NAME'])"
+        "'sasl.password' holds a secret in plain text; read it from elsewhere and wrap it: Secret(os.environ['NAME'])"
     )
     assert check(load(tmp_path / "wrapped.py")) == []
 
@@ -92,6 +92,6 @@ def test_a_login_without_tls_is_warned_of(findings):
     found = findings(kafka("sasl: {mechanism: scram-sha-512, user: u, password: a-b-c-d, plaintext: true}"))
 
     assert [line for line in found if "plaintext" in line] == [
-        "a.yaml:6: warning: source 'a' logs in without TLS: what it reads and writes is readable; "
-        "use a TLS listener of the broker, and take 'plaintext' out"
+        "a.yaml:6: warning: source 'a' logs in without TLS: its data travels unencrypted; "
+        "use a TLS listener of the broker, and remove 'plaintext'"
     ]

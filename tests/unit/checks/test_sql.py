@@ -78,7 +78,7 @@ def test_a_select_over_streams_is_fine(findings, sql):
         ),
         ("WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a", "a.yaml:4: step 's' writes, and a step is one SELECT"),
         ("WITH a AS (SELECT 1) INSERT INTO x SELECT a b c", "a.yaml:4: step 's' writes, and a step is one SELECT"),
-        ("SELECT 'x", "a.yaml:4: step 's': the SQL is not understood at \"'x\\n\""),
+        ("SELECT 'x", "a.yaml:4: step 's': the SQL cannot be parsed at \"'x\\n\""),
         ("FROM trades INSERT INTO x SELECT *", "a.yaml:4: step 's' writes, and a step is one SELECT"),
     ],
 )
@@ -99,7 +99,7 @@ def test_anything_but_one_select_is_refused(findings, sql, says):
 )
 @pytest.mark.parametrize("name", ["reflect", "REFLECT", "java_method", "try_reflect"])
 def test_java_is_out_of_reach(findings, sql, name):
-    says = f"a.yaml:5: step 's' uses '{name}'; it can call any Java method; take it out"
+    says = f"a.yaml:5: step 's' uses '{name}'; it can call any Java method; remove it"
 
     assert says in findings(step(sql.format(name)))
 
@@ -108,13 +108,13 @@ def test_a_name_made_at_run_time_is_refused(findings):
     sql = "SELECT IDENTIFIER('ref' || 'lect')('java.lang.Runtime', 'x') FROM trades"
 
     assert findings(step(sql))[0] == (
-        "a.yaml:4: step 's' uses 'IDENTIFIER'; it can name any table or function; take it out"
+        "a.yaml:4: step 's' uses 'IDENTIFIER'; it can name any table or function; remove it"
     )
 
 
 @pytest.mark.parametrize("sql", ["SELECT TRANSFORM(value) USING 'cat' AS (x)", "MAP value USING /* x */ 'cat'"])
 def test_a_program_is_out_of_reach(findings, sql):
-    assert "a.yaml:4: step 's' hands rows to a program with 'USING'; write a python step" in findings(
+    assert "a.yaml:4: step 's' pipes rows to a program with 'USING'; write a python step" in findings(
         step(f"{sql} FROM trades")
     )
 
@@ -144,21 +144,21 @@ def test_a_misspelled_select_is_offered_the_right_word(findings):
 
 def test_nothing_is_left_for_spark_to_replace(findings):
     assert findings(step("SELECT '${spark.x}' AS x\nFROM trades")) == [
-        "a.yaml:4: step 's' has '${' in its SQL, which Spark would replace with a setting; "
+        "a.yaml:4: step 's' has '${' in its SQL, which Spark would substitute with a setting; "
         "write ${NAME} and give the variable"
     ]
 
 
 def test_sql_that_cannot_be_parsed_is_an_error_at_its_line(findings):
     assert findings(step("SELECT value\n  AS x y FROM trades")) == [
-        "a.yaml:5: step 's': the SQL is not understood at 'y'; correct it"
+        "a.yaml:5: step 's': the SQL cannot be parsed at 'y'; correct it"
     ]
 
 
 def test_syntax_that_only_spark_knows_is_a_warning(findings):
     assert findings(step("TABLE trades\n|> EXTEND value + 1 AS x")) == [
-        "a.yaml:5: warning: step 's': the SQL is not understood at '|>'; "
-        "if it is meant so, ask Spark itself with 'penstock check --deep'"
+        "a.yaml:5: warning: step 's': the SQL cannot be parsed at '|>'; "
+        "if it is correct, check it with Spark's own parser: 'penstock check --deep'"
     ]
 
 

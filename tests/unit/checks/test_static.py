@@ -24,12 +24,12 @@ def test_what_cannot_be_a_static_table_is_found(tmp_path: Path):
     found = [str(each).split("p.yaml:")[1] for each in check(load(tmp_path / "p.yaml")) if each.severity == "error"]
 
     assert found == [
-        "3: source 'ticks': rate cannot be read as a static table; take 'static' out, or use files",
-        "7: source 'users' is static, and a table has no watermark; take 'watermark' out",
-        "9: sink 'out' reads only static tables, so it would have nothing to wait for; "
-        "join them with a stream, or take 'static' out",
-        "10: sink 'two' reads only static tables, so it would have nothing to wait for; "
-        "join them with a stream, or take 'static' out",
+        "3: source 'ticks': rate cannot be read as a static table; remove 'static', or use files",
+        "7: source 'users' is static, and a table has no watermark; remove 'watermark'",
+        "9: sink 'out' reads only static tables, so the query would never have a batch; "
+        "join them with a stream, or remove 'static'",
+        "10: sink 'two' reads only static tables, so the query would never have a batch; "
+        "join them with a stream, or remove 'static'",
     ]
 
 

@@ -128,5 +128,5 @@ def test_a_file_that_is_there_is_kept_unless_told_otherwise(file: Path):
 
     again = CliRunner().invoke(penstock, ["deploy", "systemd", str(file)])
 
-    assert "is there already" in str(again.exception)
+    assert "already exists" in str(again.exception)
     written("systemd", file, "--force")

@@ -10,25 +10,25 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.checks import RULES
-from penstock.cli import said
+from penstock.cli import format_finding
 from penstock.cli._rules import example, rules
 from penstock.cli.check import command as check_command
 from penstock.cli.explain import command
 from penstock.model import Finding, Location
 
 SOURCE = Path(__file__).parents[3] / "src" / "penstock"
-NOTING = {"Finding", "found", "_note", "_stop", "_finding"}
+REPORTING = {"Finding", "report", "_report", "_note", "_stop", "_finding"}
 
 
 def named_in_code() -> set[str]:
-    """The first argument, or `rule=`, of every call that makes a finding, and what `_sentence` returns first."""
+    """The first argument, or `rule=`, of every call that makes a finding, and what `_describe` returns first."""
     names = set()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             texts: list[ast.expr] = []
             if isinstance(node, ast.Call):
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                if called in NOTING and path.parent.name in {"load", "checks", "testing"}:
+                if called in REPORTING and path.parent.name in {"load", "checks", "testing"}:
                     texts = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "rule")]
             elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and path.name == "validate.py":
                 texts = node.value.elts[:1]
@@ -59,35 +59,38 @@ def test_the_example_of_a_rule_breaks_it(name: str):
 
 
 def test_a_rule_is_explained_with_what_check_says():
-    told = CliRunner().invoke(command, ["complete-has-aggregation"])
+    result = CliRunner().invoke(command, ["complete-has-aggregation"])
 
-    assert told.exit_code == 0
-    claim = "Mode complete writes the whole result again, so there is an aggregation that has one."
-    assert told.output.splitlines()[0] == f"complete-has-aggregation: {claim}"
-    assert told.output.splitlines()[-1] == (
+    assert result.exit_code == 0
+    claim = "Mode complete rewrites the whole result, so there is an aggregation."
+    assert result.output.splitlines()[0] == f"complete-has-aggregation: {claim}"
+    assert result.output.splitlines()[-1] == (
         "wrong.yaml:4: sink 'out' has mode 'complete', and 'ticks' does not aggregate; "
         "use append, or GROUP BY in a step [complete-has-aggregation]"
     )
 
 
 def test_a_misspelled_rule_gets_the_nearest_one():
-    told = CliRunner().invoke(command, ["name-exists"])
+    result = CliRunner().invoke(command, ["name-exists"])
 
-    assert str(told.exception) == "there is no rule 'name-exists'; did you mean 'names-exist'?"
+    assert str(result.exception) == "unknown rule 'name-exists'; did you mean 'names-exist'?"
 
 
 def test_a_finding_ends_with_its_rule_and_an_error_says_where_to_read_on(tmp_path: Path):
     file = tmp_path / "ticks.yaml"
     file.write_text("sources: {ticks: {rate: {}}}\nsinks: {out: {from: tick, console: {}}}\n")
 
-    told = CliRunner().invoke(check_command, [str(file)])
+    result = CliRunner().invoke(check_command, [str(file)])
 
-    assert told.exit_code == 1
-    assert told.stderr.splitlines()[-2:] == [
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-2:] == [
         f"{file}:2: sink 'out' reads 'tick', which is neither a source nor a step; did you mean 'ticks'? [names-exist]",
         "why: penstock explain names-exist",
     ]
 
 
 def test_what_is_printed_of_a_finding():
-    assert said(Finding("no-cycle", Location("a.yaml", 3), "it", "mend it")) == "a.yaml:3: it; mend it [no-cycle]"
+    assert (
+        format_finding(Finding("no-cycle", Location("a.yaml", 3), "it", "mend it"))
+        == "a.yaml:3: it; mend it [no-cycle]"
+    )

@@ -94,7 +94,7 @@ def test_an_http_stream_fills_a_folder_and_keeps_its_place(folder, monkeypatch):
         )  # fmt: skip
 
     assert "sent 3 records to in" in done.output
-    assert "1 records came again and were left out" in done.output
+    assert "repeated records skipped: 1" in done.output
     assert "tok-123456" not in done.output
     assert ids(lines(folder / "in")) == [1, 2, 3]
     assert (folder / "last").read_text() == "3\n"
@@ -107,25 +107,25 @@ FILES = ("--to", "files:in")
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["trdes", *FILES], "there is no kind 'trdes' of made-up records; did you mean 'trades'?"),
-        (FILES, "a feed has one source, and this call has nothing; give KIND, --file or --http"),
-        (["trades", "--file", "x", *FILES], "this call has KIND and --file"),
-        (["ads", *FILES], "ads are 2 streams, impressions and clicks, and this call has 1 --to; give 2"),
-        (["trades", *FILES, *FILES], "this is one stream, and this call has 2 --to; give 1"),
+        (["trdes", *FILES], "unknown kind of records 'trdes'; did you mean 'trades'?"),
+        (FILES, "a feed needs one source, found nothing; give KIND, --file or --http"),
+        (["trades", "--file", "x", *FILES], "found KIND and --file"),
+        (["ads", *FILES], "ads has 2 streams, impressions and clicks, found 1 --to; give 2"),
+        (["trades", *FILES, *FILES], "this feed has one stream, found 2 --to; give 1"),
         (["trades", *FILES, "--burst", "5x"], "--burst is relative to a rate; give --rate too"),
-        (["trades", *FILES, "--speed", "1x"], "--speed: that is not for made-up records; take it out"),
+        (["trades", *FILES, "--speed", "1x"], "--speed: not supported for synthetic records; remove it"),
         (["trades", "--to", "trades"], "'trades' is not a target; write kafka:TOPIC, eventhubs:HUB"),
         (["trades", "--to", "nix.yaml:a"], "'nix.yaml' is neither a kind of target nor a file"),
-        (["trades", "--to", "socket:http"], "'socket:http' has no port; write socket:9999"),
+        (["trades", "--to", "socket:http"], "'socket:http' has no valid port; write socket:9999"),
         (["trades", "--to", "eventhubs:h"], "the environment variable 'EVENTHUBS_CONNECTION' is not set"),
-        (["--file", "a.jsonl", *FILES, "--speed", "1x"], "nothing says when the records of a.jsonl happened"),
-        (["--file", "a.jsonl", *FILES, "--speed", "1x", "--rate", "5"], "--speed keeps the records' own pace"),
-        (["--file", "a.jsonl", *FILES, "--keys", "5"], "--keys: that is not for a file; take it out"),
-        (["--http", "http://127.0.0.1/", *FILES, "--late", "5%"], "--late: that is not for an HTTP stream"),
-        (["--http", "http://127.0.0.1/", *FILES, "--token", "abc"], "everyone on this machine can read a command line"),
+        (["--file", "a.jsonl", *FILES, "--speed", "1x"], "the records of a.jsonl have no time"),
+        (["--file", "a.jsonl", *FILES, "--speed", "1x", "--rate", "5"], "--speed keeps the recorded pace"),
+        (["--file", "a.jsonl", *FILES, "--keys", "5"], "--keys: not supported for a file; remove it"),
+        (["--http", "http://127.0.0.1/", *FILES, "--late", "5%"], "--late: not supported for an HTTP stream"),
+        (["--http", "http://127.0.0.1/", *FILES, "--token", "abc"], "every user of this machine can read"),
         (["--http", "http://127.0.0.1/", *FILES, "--token", "${env:NO_SUCH_TOKEN}"], "'NO_SUCH_TOKEN' is not set"),
-        (["--http", "http://127.0.0.1/", *FILES, "--resume-parameter", "p"], "say which with --resume-field"),
-        (["--http", "http://127.0.0.1/", *FILES, "--resume-file", "p"], "--resume-file keeps what --resume-parameter"),
+        (["--http", "http://127.0.0.1/", *FILES, "--resume-parameter", "p"], "name it with --resume-field"),
+        (["--http", "http://127.0.0.1/", *FILES, "--resume-file", "p"], "--resume-file saves the value for"),
     ],
 )  # fmt: skip
 def test_a_call_that_cannot_work_says_what_to_do(folder, arguments, says):
@@ -156,9 +156,9 @@ def test_a_value_that_cannot_be_read_says_how_to_write_it(option, value, says):
 def test_a_recording_is_not_replaced_unless_asked(folder):
     (folder / "topic.jsonl").touch()
 
-    with pytest.raises(CallError, match=r"topic\.jsonl is there already; give another name, or --overwrite"):
+    with pytest.raises(CallError, match=r"topic\.jsonl already exists; give another name, or --overwrite"):
         call("record", "kafka:topic", "--to", "topic.jsonl")
-    with pytest.raises(CallError, match="--start latest has nothing before it to record; add --follow"):
+    with pytest.raises(CallError, match="--start latest has no records yet; add --follow"):
         call("record", "kafka:topic", "--to", "other.jsonl", "--start", "latest")
 
 

@@ -19,7 +19,7 @@ def test_the_options_of_one_are_shown_with_type_default_and_promise():
     shown = CliRunner().invoke(penstock, ["list", "console"]).output
 
     assert "  rows                 How many rows of a batch to print. (whole number; default 20)\n" in shown
-    assert "  promise: for looking: a replayed batch is printed again\n" in shown
+    assert "  promise: none (debug only): a replayed batch is printed again\n" in shown
 
 
 def test_json_is_for_machines():
@@ -33,11 +33,11 @@ def test_an_unknown_word_gets_the_nearest_one():
     result = CliRunner().invoke(penstock, ["list", "kafak"])
 
     assert result.exit_code != 0
-    assert str(result.exception) == "there is no connector or step 'kafak'; did you mean 'kafka'?"
+    assert str(result.exception) == "unknown connector or step 'kafak'; did you mean 'kafka'?"
 
 
 def test_an_unknown_command_gets_the_nearest_one():
     result = CliRunner().invoke(penstock, ["chekc"])
 
     assert result.exit_code == 2
-    assert "there is no command 'chekc'; did you mean 'check'?" in result.output
+    assert "unknown command 'chekc'; did you mean 'check'?" in result.output

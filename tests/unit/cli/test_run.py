@@ -1,4 +1,4 @@
-"""What `penstock run` refuses before Spark starts."""
+"""What `penstock run` rejects before Spark starts."""
 
 from __future__ import annotations
 

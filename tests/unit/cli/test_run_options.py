@@ -1,4 +1,4 @@
-"""What `penstock run` says of its options."""
+"""Errors in the options of `penstock run`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli._stderr import Talk
-from penstock.cli.run import _Doors
+from penstock.cli._stderr import NonBlockingStderr
+from penstock.cli.run import Endpoints
 from penstock.errors import CallError
 from penstock.load import load
 from penstock.storage.layout import Storage
@@ -24,9 +24,9 @@ def test_a_busy_page_port_names_the_option_of_run(tmp_path: Path):
 
         with (
             pytest.raises(CallError) as error,
-            _Doors(None, port).open(State("p", ("out",)), pipeline, Storage.of(pipeline), Talk()),
+            Endpoints(None, port).open(State("p", ("out",)), pipeline, Storage.of(pipeline), NonBlockingStderr()),
         ):
             pass
 
     says = f"port {port} of 127.0.0.1 cannot be used: Address already in use"
-    assert str(error.value) == f"{says}; give another --page-port, or 0 for any that is free"
+    assert str(error.value) == f"{says}; give another --page-port, or 0 for any free one"

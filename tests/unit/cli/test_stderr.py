@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import os
 
-from penstock.cli._stderr import Lines, Talk
+from penstock.cli._stderr import LineRenderer, NonBlockingStderr
 from penstock.text import Waiting
 
 
-def test_lines_that_nobody_reads_are_left_out_and_counted():
+def test_lines_that_are_not_read_are_dropped_and_counted():
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
     try:
@@ -14,24 +14,24 @@ def test_lines_that_nobody_reads_are_left_out_and_counted():
             os.write(writes, b"x" * 1024)
     except BlockingIOError:
         os.set_blocking(writes, True)
-    talk = Talk(writes)
+    stderr = NonBlockingStderr(writes)
 
     for number in range(1200):
-        talk.say(f"line {number}")
+        stderr.print_status(f"line {number}")
     with os.fdopen(reads, "rb") as file:
-        said = b""
-        while b"line 999" not in said:
-            said += file.read1(65536)
-        talk.say("and then")
-        while b"and then" not in said:
-            said += file.read1(65536)
+        written = b""
+        while b"line 999" not in written:
+            written += file.read1(65536)
+        stderr.print_status("and then")
+        while b"and then" not in written:
+            written += file.read1(65536)
 
-    assert b"lines left out: nobody read them)" in said
-    assert b"line 1199" not in said
+    assert b"lines dropped: standard error was not read)" in written
+    assert b"line 1199" not in written
 
 
 def test_a_terminal_has_one_waiting_line_that_is_written_over():
-    lines = Lines()
+    lines = LineRenderer()
 
     written = [lines.render(text, terminal=True) for text in (Waiting("2 s left"), Waiting("1 s left"), "it is there")]
 
@@ -40,7 +40,7 @@ def test_a_terminal_has_one_waiting_line_that_is_written_over():
 
 def test_a_log_has_a_waiting_line_every_five_seconds():
     moments = iter([0.0, 0.0, 1.0, 4.9, 5.0, 5.0])
-    lines = Lines(lambda: next(moments))
+    lines = LineRenderer(lambda: next(moments))
 
     written = [lines.render(Waiting(f"{number}"), terminal=False) for number in range(4)]
 

@@ -27,7 +27,7 @@ from penstock.services.certificates import LOOPBACK, Authority
 def authority(tmp_path_factory) -> Authority:
     """A CA with a client's certificate, and one that has run out."""
     made = Authority(tmp_path_factory.mktemp("tls"))
-    made.keep(["client"])
+    made.ensure(["client"])
     made.issue("old", LOOPBACK, days=-2)
     return made
 

@@ -1,4 +1,4 @@
-"""Time that passes only when someone waits."""
+"""Test doubles: a clock and a target."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from penstock.feeds import Record
 
 
 @dataclass
-class Hand:
-    """A clock that is moved by waiting on it."""
+class FakeClock:
+    """A clock that advances only by sleeping."""
 
     seconds: float = 100.0
     waits: list[float] = field(default_factory=list)
@@ -24,10 +24,10 @@ class Hand:
 
 
 @dataclass
-class Kept:
-    """A target that keeps what it gets, with the second it got it in."""
+class FakeTarget:
+    """A target that stores what it receives, with the second of arrival."""
 
-    clock: Hand
+    clock: FakeClock
     got: list[tuple[float, Record]] = field(default_factory=list)
     state: list[str] = field(default_factory=list)
     cost_seconds: float = 0.0

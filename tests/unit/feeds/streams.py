@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 @dataclass
 class Visit:
-    """One request, as it came."""
+    """One request."""
 
     query: dict[str, str]
     token: str | None
@@ -22,7 +22,7 @@ class Visit:
 
 @dataclass
 class Server:
-    """Where it is, and who came."""
+    """The server's address and the requests it got."""
 
     url: str
     visits: list[Visit] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Answer(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """Silence the server's log."""
 
     def begin(self) -> None:
         """An endless answer, in chunks."""
@@ -58,7 +58,7 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def refuse(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """An answer that is no stream."""
+        """An answer that is not a stream."""
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)

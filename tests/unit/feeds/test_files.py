@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from tests.unit.feeds.clocks import Hand
+from tests.unit.feeds.clocks import FakeClock
 
 from penstock.errors import CallError, PenstockError
 from penstock.feeds import FEEDS, Record
@@ -11,7 +11,7 @@ from penstock.feeds.files import FilesTarget
 
 
 def test_a_file_is_hidden_until_it_is_complete(tmp_path):
-    target = FilesTarget(tmp_path / "in", "trades", most=3, now=Hand().now)
+    target = FilesTarget(tmp_path / "in", "trades", max_records=3, now=FakeClock().now)
     made = list(islice(FEEDS["trades"](7), 5))
     target.open()
 
@@ -31,7 +31,7 @@ def test_a_file_is_hidden_until_it_is_complete(tmp_path):
 
 
 def test_a_file_does_not_wait_longer_than_a_second(tmp_path):
-    clock = Hand()
+    clock = FakeClock()
     target = FilesTarget(tmp_path, "trades", now=clock.now)
     target.open()
 
@@ -64,15 +64,15 @@ def test_a_second_run_does_not_replace_the_files_of_the_first(tmp_path):
 
 
 @pytest.mark.parametrize("value", [None, b"two\nlines"])
-def test_what_cannot_be_a_line_is_refused(tmp_path, value):
+def test_a_record_that_does_not_fit_on_a_line_is_refused(tmp_path, value):
     target = FilesTarget(tmp_path, "trades")
     target.open()
 
-    with pytest.raises(PenstockError, match="a file has one record a line; send it to kafka instead"):
+    with pytest.raises(PenstockError, match="a file has one record per line; send it to kafka instead"):
         target.send([Record(None, value)])
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_a_folder_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(CallError, match="file/in cannot be written: not a directory; give another"):

@@ -1,4 +1,4 @@
-"""Made-up records: the same for the same seed, in the order of their times, with keys as they were asked for."""
+"""Synthetic records: the same for the same seed, in event order, with as many keys as requested."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_the_same_seed_gives_the_same_records_and_another_gives_others(kind):
 
 
 @pytest.mark.parametrize("kind", sorted(FEEDS))
-def test_records_come_in_the_order_of_their_times_and_begin_where_they_are_told(kind):
+def test_records_come_in_the_order_of_their_times_and_start_at_the_given_time(kind):
     usual = [record.time for record in islice(FEEDS[kind](7), 300)]
-    told = [record.time for record in islice(FEEDS[kind](7, Shape(start=NOW, step_seconds=0.5)), 300)]
+    shifted = [record.time for record in islice(FEEDS[kind](7, Shape(start=NOW, step_seconds=0.5)), 300)]
 
     assert usual == sorted(usual)
-    assert told == sorted(told)
+    assert shifted == sorted(shifted)
     # Each step is at most twice the mean; clicks wait for the impressions before them.
-    assert NOW <= told[0] <= NOW + (1200 if kind == "clicks" else 1)
+    assert NOW <= shifted[0] <= NOW + (1200 if kind == "clicks" else 1)
 
 
 @pytest.mark.parametrize("kind", sorted(set(FEEDS) - set(TEXTS)))
@@ -56,10 +56,10 @@ def test_values_are_json_objects_with_the_time_of_the_record_in_them(kind):
     ],
 )
 def test_keys_are_as_many_as_asked_for_and_skew_gives_a_few_of_them_most(kind, column):
-    def counted(shape: Shape) -> Counter[str]:
+    def count_keys(shape: Shape) -> Counter[str]:
         return Counter(json.loads(record.value)[column] for record in islice(FEEDS[kind](7, shape), 5000))
 
-    even, skewed = counted(Shape(keys=100)), counted(Shape(keys=100, skew=1.2))
+    even, skewed = count_keys(Shape(keys=100)), count_keys(Shape(keys=100, skew=1.2))
 
     assert len(even) == 100
     assert max(even.values()) < 100

@@ -3,12 +3,12 @@ from __future__ import annotations
 from itertools import islice, repeat
 
 import pytest
-from tests.unit.feeds.clocks import Hand, Kept
+from tests.unit.feeds.clocks import FakeClock, FakeTarget
 
 from penstock.feeds import FEEDS, Record
-from penstock.feeds.disorder import Disorder, Disturbed
-from penstock.feeds.loop import Feeding
-from penstock.feeds.pace import Burst, Live, OwnPace, Steady, Unhurried
+from penstock.feeds.disorder import Disorder, DisorderInjector
+from penstock.feeds.loop import FeedLoop
+from penstock.feeds.pace import Burst, Live, RecordedPace, Steady, Unpaced
 from penstock.feeds.record import NOTHING
 
 
@@ -17,11 +17,11 @@ def at(*seconds: float) -> list[Record]:
 
 
 def test_a_steady_pace_sends_its_rate():
-    clock = Hand()
-    target = Kept(clock)
+    clock = FakeClock()
+    target = FakeTarget(clock)
 
     target.open = lambda: clock.sleep(1000)
-    feeding = Feeding([target], Steady(100), clock=clock)
+    feeding = FeedLoop([target], Steady(100), clock=clock)
 
     sent = feeding.run(islice(FEEDS["trades"](7), 250))
 
@@ -32,10 +32,10 @@ def test_a_steady_pace_sends_its_rate():
 
 
 def test_a_pace_below_one_a_second_waits_for_each():
-    clock = Hand()
-    target = Kept(clock)
+    clock = FakeClock()
+    target = FakeTarget(clock)
 
-    Feeding([target], Steady(0.5), clock=clock).run(islice(FEEDS["trades"](7), 3))
+    FeedLoop([target], Steady(0.5), clock=clock).run(islice(FEEDS["trades"](7), 3))
 
     assert [second for second, _ in target.got] == [0, 2, 4]
 
@@ -50,23 +50,23 @@ def test_bursts_come_at_the_end_of_each_round():
 
 
 def test_a_feed_ends_when_its_time_is_up():
-    clock = Hand()
-    target = Kept(clock)
-    feeding = Feeding([target], Steady(10), for_seconds=5, clock=clock)
+    clock = FakeClock()
+    target = FakeTarget(clock)
+    feeding = FeedLoop([target], Steady(10), for_seconds=5, clock=clock)
 
-    sent = feeding.run(feeding.limited(FEEDS["trades"](7), None))
+    sent = feeding.run(feeding.limit(FEEDS["trades"](7), None))
 
     assert 50 <= sent <= 51
     assert target.state == ["open", "flush", "close"]
 
 
 def test_what_was_held_back_is_sent_when_the_time_is_up():
-    clock = Hand()
-    target = Kept(clock)
-    feeding = Feeding([target], Steady(10), for_seconds=5, clock=clock)
-    late = Disturbed(Disorder(late=0.5, late_by_seconds=86_400), seed=7)
+    clock = FakeClock()
+    target = FakeTarget(clock)
+    feeding = FeedLoop([target], Steady(10), for_seconds=5, clock=clock)
+    late = DisorderInjector(Disorder(late=0.5, late_by_seconds=86_400), seed=7)
 
-    sent = feeding.run(late.of(feeding.limited(FEEDS["trades"](7), None)))
+    sent = feeding.run(late.apply(feeding.limit(FEEDS["trades"](7), None)))
 
     assert late.damage.late > 20
     got = [record for _, record in target.got]
@@ -74,42 +74,42 @@ def test_what_was_held_back_is_sent_when_the_time_is_up():
 
 
 def test_records_of_a_file_keep_their_own_distances():
-    clock = Hand()
-    target = Kept(clock)
+    clock = FakeClock()
+    target = FakeTarget(clock)
 
-    Feeding([target], OwnPace(10), clock=clock).run(iter(at(1000, 1000.001, 1020, 1010, 1100)))
+    FeedLoop([target], RecordedPace(10), clock=clock).run(iter(at(1000, 1000.001, 1020, 1010, 1100)))
 
     assert [second for second, _ in target.got] == [0, 0, 2, 2, 10]
 
 
-def test_a_live_stream_is_looked_after_while_it_is_silent():
-    clock, asked = Hand(), []
-    target = Kept(clock)
-    feeding = Feeding([target], Live(), report=asked.append, clock=clock)
+def test_targets_are_served_while_a_live_stream_is_silent():
+    clock, asked = FakeClock(), []
+    target = FakeTarget(clock)
+    feeding = FeedLoop([target], Live(), report=asked.append, clock=clock)
 
-    sent = feeding.run(feeding.limited(iter([NOTHING, *at(1), NOTHING, *at(2), *at(3)]), 2))
+    sent = feeding.run(feeding.limit(iter([NOTHING, *at(1), NOTHING, *at(2), *at(3)]), 2))
 
     assert sent == 2
     assert asked == [0, 1, 1, 2, 2]
 
 
-def test_streams_go_to_targets_of_their_own():
-    clock = Hand()
-    shown, clicked = Kept(clock), Kept(clock)
+def test_each_stream_goes_to_its_target():
+    clock = FakeClock()
+    shown, clicked = FakeTarget(clock), FakeTarget(clock)
 
-    sent = Feeding([shown, clicked], Unhurried(), clock=clock).run(islice(FEEDS["ads"](7), 500))
+    sent = FeedLoop([shown, clicked], Unpaced(), clock=clock).run(islice(FEEDS["ads"](7), 500))
 
     assert sent == 500
     assert {record.stream for _, record in shown.got} == {0}
     assert {record.stream for _, record in clicked.got} == {1}
 
 
-def test_what_was_taken_is_noted_only_after_it_has_arrived():
-    clock, order = Hand(), []
-    target = Kept(clock, cost_seconds=0.6)
+def test_the_position_is_saved_only_after_everything_taken_has_arrived():
+    clock, order = FakeClock(), []
+    target = FakeTarget(clock, cost_seconds=0.6)
     target.flush = lambda: order.append(("flush", len(target.got)))
-    feeding = Feeding([target], Live(), clock=clock)
-    feeding.safe = lambda: order.append(("safe", len(target.got)))
+    feeding = FeedLoop([target], Live(), clock=clock)
+    feeding.on_flushed = lambda: order.append(("safe", len(target.got)))
 
     feeding.run(iter(at(1, 2, 3)))
 
@@ -117,25 +117,25 @@ def test_what_was_taken_is_noted_only_after_it_has_arrived():
 
 
 def test_ctrl_c_lets_what_was_taken_arrive():
-    clock = Hand()
-    target = Kept(clock)
+    clock = FakeClock()
+    target = FakeTarget(clock)
 
     def interrupted():
         yield from at(1, 2)
         raise KeyboardInterrupt
 
-    sent = Feeding([target], Live(), clock=clock).run(interrupted())
+    sent = FeedLoop([target], Live(), clock=clock).run(interrupted())
 
     assert sent == 2
     assert target.state == ["open", "flush", "close"]
 
 
 def test_a_target_is_closed_when_the_records_fail():
-    clock = Hand()
-    target = Kept(clock)
+    clock = FakeClock()
+    target = FakeTarget(clock)
     broken = (1 / 0 for _ in repeat(None))
 
     with pytest.raises(ZeroDivisionError):
-        Feeding([target], Unhurried(), clock=clock).run(broken)
+        FeedLoop([target], Unpaced(), clock=clock).run(broken)
 
     assert target.state == ["open", "close"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.jars import Jar, Lock, folder
+from penstock.jars import Jar, Lock, cache_folder
 
 SETTINGS = """\
 <ivysettings><settings defaultResolver="disk"/><resolvers><filesystem name="disk">
@@ -60,7 +60,7 @@ def lock(repository) -> Lock:
 @pytest.fixture
 def cached(lock) -> Lock:
     """The same lock with all its jars in the cache already."""
-    folder().mkdir(parents=True)
+    cache_folder().mkdir(parents=True)
     for jar, content in zip(lock.jars(["one", "two"]), (b"shared", b"old client", b"new client"), strict=True):
-        (folder() / jar.file_name).write_bytes(content)
+        (cache_folder() / jar.file_name).write_bytes(content)
     return lock

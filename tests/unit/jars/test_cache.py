@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import JarError
-from penstock.jars import Lock, folder, paths, verify
+from penstock.jars import Lock, cache_folder, paths, verify
 
 
 def test_paths_of_two_groups_name_a_shared_jar_once(cached):
@@ -18,12 +18,12 @@ def test_paths_of_two_groups_name_a_shared_jar_once(cached):
 
 
 def test_a_missing_jar_is_named_with_the_command_that_fetches_it(cached):
-    (folder() / "org.acme_client-1.0.jar").unlink()
+    (cache_folder() / "org.acme_client-1.0.jar").unlink()
 
     with pytest.raises(JarError) as caught:
         paths(["one"], cached)
 
-    assert str(caught.value) == f"jar org.acme:client:1.0 is not in {folder()}; run `penstock jars fetch one`"
+    assert str(caught.value) == f"jar org.acme:client:1.0 is not in {cache_folder()}; run `penstock jars fetch one`"
 
 
 def test_of_many_missing_jars_three_are_named_and_the_rest_counted(repository):
@@ -33,12 +33,12 @@ def test_of_many_missing_jars_three_are_named_and_the_rest_counted(repository):
         paths(["many"], lock)
 
     *named, last = str(caught.value).splitlines()
-    assert named == [f"jar org.acme:part:{number} is not in {folder()}" for number in range(3)]
+    assert named == [f"jar org.acme:part:{number} is not in {cache_folder()}" for number in range(3)]
     assert last == "and 2 more jars; run `penstock jars fetch many`"
 
 
 def test_a_truncated_jar_says_how_many_bytes_it_has_and_should_have(cached):
-    (folder() / "org.acme_client-1.0.jar").write_bytes(b"old")
+    (cache_folder() / "org.acme_client-1.0.jar").write_bytes(b"old")
 
     with pytest.raises(
         JarError, match=r"client:1\.0 is damaged: 3 bytes found, 10 expected, in .*; run `penstock jars fetch one`"
@@ -48,7 +48,7 @@ def test_a_truncated_jar_says_how_many_bytes_it_has_and_should_have(cached):
 
 def test_a_jar_changed_after_it_was_verified_is_noticed(cached):
     paths(["one"], cached)
-    jar = folder() / "org.acme_client-1.0.jar"
+    jar = cache_folder() / "org.acme_client-1.0.jar"
     jar.write_bytes(b"OLD client")
     os.utime(jar, ns=(1, 1))
 
@@ -57,7 +57,7 @@ def test_a_jar_changed_after_it_was_verified_is_noticed(cached):
 
 
 def test_verify_hashes_again_what_the_stamp_would_let_pass(cached):
-    jar = folder() / "org.acme_client-1.0.jar"
+    jar = cache_folder() / "org.acme_client-1.0.jar"
     paths(["one"], cached)
     before = jar.stat()
     jar.write_bytes(b"OLD client")
@@ -73,7 +73,7 @@ def test_verify_hashes_again_what_the_stamp_would_let_pass(cached):
 def test_the_cache_is_where_the_environment_says(monkeypatch):
     monkeypatch.delenv("PENSTOCK_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/shared")
-    assert folder() == Path("/shared/penstock/jars")
+    assert cache_folder() == Path("/shared/penstock/jars")
 
     monkeypatch.setenv("PENSTOCK_CACHE", "/own")
-    assert folder() == Path("/own/jars")
+    assert cache_folder() == Path("/own/jars")

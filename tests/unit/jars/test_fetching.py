@@ -10,8 +10,8 @@ import textwrap
 import pytest
 
 from penstock.errors import JarError
-from penstock.jars import fetch, folder, paths
-from penstock.jars.ivy import _error
+from penstock.jars import cache_folder, fetch, paths
+from penstock.jars.ivy import _parse_error
 
 
 def test_one_fetch_brings_all_groups_also_two_versions_of_one_jar(lock):
@@ -22,7 +22,7 @@ def test_one_fetch_brings_all_groups_also_two_versions_of_one_jar(lock):
     assert [path.read_bytes() for path in found] == [b"shared", b"old client", b"new client"]
     assert seen[0][1:] == (0, 26)
     assert seen[-1][1:] == (26, 26)
-    assert not (folder() / ".fetching").exists()
+    assert not (cache_folder() / ".fetching").exists()
 
 
 def test_what_is_here_is_not_fetched_again(cached, monkeypatch):
@@ -32,21 +32,23 @@ def test_what_is_here_is_not_fetched_again(cached, monkeypatch):
 
 
 def test_a_damaged_jar_is_replaced(cached):
-    (folder() / "org.acme_client-1.0.jar").write_bytes(b"")
+    (cache_folder() / "org.acme_client-1.0.jar").write_bytes(b"")
 
     fetch(["one"], lock=cached)
 
-    assert (folder() / "org.acme_client-1.0.jar").read_bytes() == b"old client"
+    assert (cache_folder() / "org.acme_client-1.0.jar").read_bytes() == b"old client"
 
 
 def test_a_jar_that_comes_with_another_hash_never_enters_the_cache(lock, repository):
     repository.publish("org.acme:client:1.0", b"evilclient")
 
-    with pytest.raises(JarError, match=r"client:1\.0 came with sha256 .* found, .* expected; it was thrown away"):
+    with pytest.raises(
+        JarError, match=r"client:1\.0 was downloaded with sha256 .* found, .* expected; it was discarded"
+    ):
         fetch(["one"], lock=lock)
 
-    assert not (folder() / "org.acme_client-1.0.jar").exists()
-    assert (folder() / "org.acme_shared-1.0.jar").exists()
+    assert not (cache_folder() / "org.acme_client-1.0.jar").exists()
+    assert (cache_folder() / "org.acme_shared-1.0.jar").exists()
 
 
 def test_a_jar_that_the_repository_does_not_have_is_named(lock, repository):
@@ -92,7 +94,7 @@ def test_a_repository_that_does_not_answer_is_worth_another_try(lock, monkeypatc
     assert caught.value.retry
 
 
-def test_anything_else_that_ivy_says_is_told_in_one_line():
-    error = _error("picked up options\n\nException in thread main: no disk\n\tat somewhere\n")
+def test_other_errors_of_ivy_are_reported_in_one_line():
+    error = _parse_error("picked up options\n\nException in thread main: no disk\n\tat somewhere\n")
 
     assert str(error) == "Ivy could not fetch the jars: Exception in thread main: no disk; run the command again"

@@ -22,8 +22,8 @@ def made(**values):
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("files: {paht: in}", "source 'a' does not know 'paht'; did you mean 'path'?"),
-        ("kafak: {}", "source 'a' does not know 'kafak'; did you mean 'kafka'?"),
+        ("files: {paht: in}", "source 'a': unknown key 'paht'; did you mean 'path'?"),
+        ("kafak: {}", "source 'a': unknown key 'kafak'; did you mean 'kafka'?"),
         ("zzz: {}", None),
         ("kafka: {topics: [t]}", "source 'a' (kafka) needs 'servers'; comma-separated host:port list, or 'embedded'"),
         (
@@ -37,8 +37,11 @@ def made(**values):
         ("kafka: {servers: x}", "source 'a': give one of 'topics', 'pattern' and 'partitions'; found none of them"),
         ("socket: {port: 70000}", "source 'a': 'port' is 70000, expected 65535 or less"),
         ("socket: {port: 1, host: 5}", "source 'a': 'host' is 5, expected text; put it in quotes"),
-        ("rate: 5", "source 'a': 'rate' is 5, expected a mapping of options; it knows options, rows_per_second, "),
-        ("metadata: true", f"source 'a' does not say what it is; add one of {join_words(sorted(SOURCES))}"),
+        (
+            "rate: 5",
+            "source 'a': 'rate' is 5, expected a mapping of options; its options are options, rows_per_second, ",
+        ),
+        ("metadata: true", f"source 'a' has no kind; add one of {join_words(sorted(SOURCES))}"),
         ("{rate: , socket: {port: 1}}", "source 'a' is rate and socket at once; keep one of them"),
         ("{rate: , metadata: yes}", "source 'a': 'metadata' is 'yes', expected true or false"),
         ("{rate: , watermark: {column: t}}", "source 'a' needs 'watermark.delay'; add 'watermark.delay: ...'"),
@@ -56,12 +59,11 @@ def made(**values):
         ("{rate: , value: {}}", "source 'a': 'value' needs one of json, csv or avro; found none"),
         (
             "{rate: , value: {json: a int, registry_header: true}}",
-            "source 'a': 'value' does not know 'registry_header'; use json or options",
+            "source 'a': unknown key 'registry_header' in 'value'; use json or options",
         ),
         (
             "{rate: , avro: nope.avsc}",
-            "source 'a': there is no schema file 'nope.avsc'; "
-            "give the path of an .avsc file, beside the pipeline's file",
+            "source 'a': no schema file 'nope.avsc'; give the path of an .avsc file, relative to the pipeline's file",
         ),
         (
             "{rate: , avro: '{'}",
@@ -74,7 +76,7 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
 
     found = complaints(f"sources:\n  a: {indented}\n{SINK}")
 
-    wanted = says or "source 'a' does not know 'zzz'; use avro, bad_records, cassandra, csv, delta, eventhubs, "
+    wanted = says or "source 'a': unknown key 'zzz'; use avro, bad_records, cassandra, csv, delta, eventhubs, "
     assert len(found) == 1
     assert found[0].partition(": ")[2].startswith(wanted)
 
@@ -83,8 +85,8 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
     ("sink", "says"),
     [
         ("{console: }", "sink 'b' needs 'from'; the source or step whose rows are written"),
-        ("{form: a, console: }", "sink 'b' does not know 'form'; did you mean 'from'?"),
-        ("{from: a}", f"sink 'b' does not say what it is; add one of {join_words(sorted(SINKS))}"),
+        ("{form: a, console: }", "sink 'b': unknown key 'form'; did you mean 'from'?"),
+        ("{from: a}", f"sink 'b' has no kind; add one of {join_words(sorted(SINKS))}"),
         (
             "{from: a, console: , mode: upsert}",
             "sink 'b': 'mode' is 'upsert', expected append, update or complete",
@@ -112,11 +114,11 @@ def test_a_wrong_sink_is_said_in_a_sentence(complaints, sink, says):
         ),
         ("''", "step 's': 'sql' is '', expected a SELECT"),
         ("{sql: [x]}", "step 's': 'sql' is a list, expected a SELECT"),
-        ("{pyhton: m:f}", "step 's' does not know 'pyhton'; did you mean 'python'?"),
+        ("{pyhton: m:f}", "step 's': unknown key 'pyhton'; did you mean 'python'?"),
         ("{python: f, reads: [a]}", "step 's': 'python' is 'f', expected a function, written 'module:function'"),
-        ("{python: 'm:f'}", "step 's' reads nothing; add 'reads: [name]', the streams that the function takes"),
+        ("{python: 'm:f'}", "step 's' reads nothing; add 'reads: [name]', the inputs of the function"),
         ("{sql: SELECT 1, python: 'm:f'}", "step 's' is sql and python at once; keep one of them"),
-        ("{sql: SELECT 1, reads: [a]}", "step 's' reads what its SQL names; take 'reads' out"),
+        ("{sql: SELECT 1, reads: [a]}", "step 's' reads the tables in its SQL; remove 'reads'"),
     ],
 )
 def test_a_wrong_step_is_said_in_a_sentence(complaints, step, says):
@@ -128,13 +130,13 @@ def test_a_wrong_step_is_said_in_a_sentence(complaints, step, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("snks: {}\n", "a pipeline does not know 'snks'; did you mean 'sinks'?"),
+        ("snks: {}\n", "unknown key 'snks'; did you mean 'sinks'?"),
         ("name: ../x\n", "the name '../x' cannot name a pipeline; use letters, digits, '_' and '-', at most 64"),
         ("storage: [x]\n", "'storage' is a list, expected a folder or a URL; write 'storage: /data/penstock'"),
         (
             "spark: {spark.ssl.keyPassword: x}\n",
-            "the Spark setting 'spark.ssl.keyPassword' holds a secret, and settings show in the list of processes; "
-            "put it in spark-defaults.conf, or where the system itself looks for it",
+            "the Spark setting 'spark.ssl.keyPassword' holds a secret, and settings are visible in the process list; "
+            "put it in spark-defaults.conf, or in the credentials file of the system",
         ),
         ("spark: {spark.x: {y: 1}}\n", "the Spark setting 'spark.x' is a mapping, expected one value"),
         (
@@ -162,8 +164,8 @@ def test_names_differ_even_where_sql_sees_no_difference(complaints):
     found = complaints("sources:\n  a: {rate: }\nsteps:\n  A: SELECT 1\nsinks:\n  a: {from: a, console: }\n")
 
     assert found == [
-        "clicks.yaml:4: step 'A' has the name of source 'a' on line 2; give each its own name",
-        "clicks.yaml:6: sink 'a' has the name of source 'a' on line 2; give each its own name",
+        "clicks.yaml:4: step 'A' has the same name as source 'a' on line 2; give each its own name",
+        "clicks.yaml:6: sink 'a' has the same name as source 'a' on line 2; give each its own name",
     ]
 
 
@@ -227,7 +229,7 @@ def test_an_avro_schema_is_read_from_a_file_beside_the_pipeline(folder, complain
 
     assert complaints(f"sources: {{a: {{rate: , key: {{avro: trade.avsc}}}}}}\n{SINK}") == []
     assert complaints(f"sources: {{a: {{rate: , avro: trad.avsc}}}}\n{SINK}") == [
-        "clicks.yaml:1: source 'a': there is no schema file 'trad.avsc'; did you mean 'trade.avsc'?"
+        "clicks.yaml:1: source 'a': no schema file 'trad.avsc'; did you mean 'trade.avsc'?"
     ]
 
 
@@ -259,4 +261,4 @@ def test_a_builder_gives_call_sites_as_places():
     with pytest.raises(LoadError) as error:
         to_pipeline(document)
 
-    assert "pipeline.py:12: source 'a' does not know 'x'" in str(error.value)
+    assert "pipeline.py:12: source 'a': unknown key 'x'" in str(error.value)

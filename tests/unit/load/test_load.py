@@ -106,7 +106,7 @@ def test_a_folder_with_several_files_asks_which(folder):
     with pytest.raises(LoadError) as error:
         load(".")
 
-    assert str(error.value) == ".:1: the folder has 2 pipelines, a.yaml and b.yml; say which one"
+    assert str(error.value) == ".:1: the folder has 2 pipelines, a.yaml and b.yml; give one of them"
 
 
 def test_a_folder_without_yaml_says_what_it_has(folder):
@@ -152,7 +152,7 @@ def test_a_missing_file_offers_the_nearest(folder):
     with pytest.raises(LoadError) as error:
         load("trads.yaml")
 
-    assert str(error.value) == "trads.yaml:1: there is no such file; did you mean 'trades.yaml'?"
+    assert str(error.value) == "trads.yaml:1: no such file; did you mean 'trades.yaml'?"
 
 
 def test_another_kind_of_file_is_refused(folder):

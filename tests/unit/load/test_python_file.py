@@ -60,16 +60,16 @@ def test_a_file_can_be_loaded_twice_and_leaves_no_module(folder):
 
 def test_a_file_that_raises_is_told_by_its_own_line(folder):
     assert complaint("import os\n\nimport nowhere_to_be_found\n") == (
-        "flow.py:3: the file stops with ModuleNotFoundError: No module named 'nowhere_to_be_found'; correct this line"
+        "flow.py:3: the file raises ModuleNotFoundError: No module named 'nowhere_to_be_found'; correct this line"
     )
 
 
 def test_an_error_deep_inside_a_library_is_told_by_the_line_of_the_file(folder):
-    assert complaint("import json\n\njson.loads('{')\n").startswith("flow.py:3: the file stops with JSONDecodeError: ")
+    assert complaint("import json\n\njson.loads('{')\n").startswith("flow.py:3: the file raises JSONDecodeError: ")
 
 
 def test_a_file_that_exits_is_told_too(folder):
-    assert complaint("raise SystemExit(3)\n") == "flow.py:1: the file stops with SystemExit: 3; correct this line"
+    assert complaint("raise SystemExit(3)\n") == "flow.py:1: the file raises SystemExit: 3; correct this line"
 
 
 def test_what_is_no_python_is_told_with_its_line(folder):
@@ -95,10 +95,10 @@ def test_a_file_with_two_pipelines_is_refused(folder):
 def test_what_freezing_finds_is_passed_on(folder):
     text = BUILDER.replace('"rate": None', '"rat": None') + "pipeline = Builder()\n"
 
-    assert complaint(text).endswith("source 'a' does not know 'rat'; did you mean 'rate'?")
+    assert complaint(text).endswith("source 'a': unknown key 'rat'; did you mean 'rate'?")
 
 
 def test_freezing_that_fails_is_told_by_its_line(folder):
     text = "class Builder:\n    def freeze(self):\n        return 1 / 0\n\n\npipeline = Builder()\n"
 
-    assert complaint(text) == "flow.py:3: the file stops with ZeroDivisionError: division by zero; correct this line"
+    assert complaint(text) == "flow.py:3: the file raises ZeroDivisionError: division by zero; correct this line"

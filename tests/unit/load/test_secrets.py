@@ -55,7 +55,7 @@ def test_what_goes_wrong_is_said_without_what_the_vault_said(complaints, vault):
     text = TEXT.format(path=f"{vault}:get").replace("kafka/user", "other")
 
     assert complaints(text) == [
-        f"clicks.yaml:7: the secret 'other' cannot be had: {vault}:get raised KeyError; "
+        f"clicks.yaml:7: the secret 'other' cannot be fetched: {vault}:get raised KeyError; "
         f"call {vault}:get in Python to see why"
     ]
 
@@ -63,11 +63,12 @@ def test_what_goes_wrong_is_said_without_what_the_vault_said(complaints, vault):
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("nowhere_at_all:get", "'secrets': there is no module 'nowhere_at_all'; put nowhere_at_all.py beside the file"),
+        ("nowhere_at_all:get", "'secrets': no module named 'nowhere_at_all'; put nowhere_at_all.py next to the file"),
         ("{vault}:fetch", "'secrets': '{vault}' has no function 'fetch'; correct the name"),
         (
             "{vault}:nothing",
-            "{vault}:nothing gave no text for the secret 'kafka/user'; let it return the secret, or raise",
+            "{vault}:nothing returned no string for the secret 'kafka/user'; "
+            "make it return the secret, or raise an error",
         ),
     ],
 )
@@ -81,8 +82,8 @@ def test_a_secret_without_a_function_is_one_finding(complaints):
     text = TEXT.format(path="x:y").split("\n", 1)[1].replace("${secret:kafka/user}", "me")
 
     assert complaints(text) == [
-        "clicks.yaml:6: nothing says where the secret 'kafka/password' comes from; "
-        "write 'secrets: {python: \"module:function\"}', a function that takes the name"
+        "clicks.yaml:6: no provider for the secret 'kafka/password'; "
+        "write 'secrets: {python: \"module:function\"}', a function of the name"
     ]
 
 
@@ -90,7 +91,7 @@ def test_a_secret_without_a_function_is_one_finding(complaints):
     ("secrets", "says"),
     [
         ("vault", "'secrets' is 'vault', expected a mapping; write 'secrets: {python: \"module:function\"}'"),
-        ("{phyton: a:b}", "'secrets' does not know 'phyton'; did you mean 'python'?"),
+        ("{phyton: a:b}", "'secrets': unknown key 'phyton'; did you mean 'python'?"),
         ("{python: get}", "'secrets' has 'get' for 'python', expected module:function; write 'secrets: "),
     ],
 )
@@ -112,5 +113,5 @@ def test_a_misspelled_word_inside_is_named_with_the_nearest_one(complaints):
 
     assert complaints(text, {}) == [
         "clicks.yaml:7: source 'a' (kafka) needs 'sasl.user'; add 'sasl.user: ...'",
-        "clicks.yaml:7: source 'a': 'sasl' does not know 'usr'; did you mean 'user'?",
+        "clicks.yaml:7: source 'a': unknown key 'usr' in 'sasl'; did you mean 'user'?",
     ]

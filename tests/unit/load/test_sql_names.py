@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.load.sql_names import sql_names
+from penstock.load.sql_names import find_table_names
 
 KNOWN = {"trades": "trades", "clicks": "clicks"}
 
@@ -38,7 +38,7 @@ KNOWN = {"trades": "trades", "clicks": "clicks"}
     ],
 )
 def test_the_streams_that_a_text_reads_are_found(text, names):
-    assert sorted(sql_names(text, KNOWN)) == sorted(names)
+    assert sorted(find_table_names(text, KNOWN)) == sorted(names)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_streams_that_a_text_reads_are_found(text, names):
     ],
 )
 def test_a_name_of_with_hides_a_stream_only_where_it_is_known(text, names):
-    assert sorted(sql_names(text, KNOWN)) == sorted(names)
+    assert sorted(find_table_names(text, KNOWN)) == sorted(names)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_name_of_with_hides_a_stream_only_where_it_is_known(text, names):
     ],
 )
 def test_files_and_foreign_tables_come_as_they_are(text, name):
-    assert sql_names(text, KNOWN) == (name,)
+    assert find_table_names(text, KNOWN) == (name,)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_files_and_foreign_tables_come_as_they_are(text, name):
     ],
 )
 def test_what_cannot_be_parsed_reads_the_streams_that_stand_where_tables_do(text, names):
-    assert sql_names(text, KNOWN) == names
+    assert find_table_names(text, KNOWN) == names
 
 
 @pytest.mark.parametrize("text", ["", "'", "((((", "(" * 5000, "\x00", "SELECT `", "/*", "SELECT * FROM"])
 def test_no_text_raises(text):
-    assert sql_names(text, KNOWN) == ()
+    assert find_table_names(text, KNOWN) == ()

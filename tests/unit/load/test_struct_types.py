@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import types as t
 
 from penstock import Pipeline, console, files, kafka
-from penstock.checks.ddl import columns
+from penstock.checks.ddl import parse_columns
 from penstock.load.struct_types import to_ddl
 
 TRADE = t.StructType(
@@ -25,7 +25,7 @@ DDL = (
 
 def test_a_struct_type_is_written_as_ddl_that_check_reads():
     assert to_ddl(TRADE) == DDL
-    assert [column.name for column in columns(DDL)] == ["id", "paid at", "tags", "legs", "nested"]
+    assert [column.name for column in parse_columns(DDL)] == ["id", "paid at", "tags", "legs", "nested"]
 
 
 def test_a_struct_type_can_stand_wherever_columns_are_declared():

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import LoadError
 from penstock.load import load
-from penstock.load.reading import Document
+from penstock.load.reader import Document
 from penstock.load.variables import substitute
 from penstock.options import Secret
 
@@ -59,7 +59,7 @@ def test_a_variable_that_is_not_set_is_one_finding_and_hides_no_other(complaints
 
     says = "clicks.yaml:1: the environment variable 'NOT_SET' is not set; set it before the run"
     assert alone == [says]
-    assert set(with_another) == {"clicks.yaml:1: source 'a' does not know 'strt'; did you mean 'start'?", says}
+    assert set(with_another) == {"clicks.yaml:1: source 'a': unknown key 'strt'; did you mean 'start'?", says}
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_variable_that_is_not_set_is_one_finding_and_hides_no_other(complaints
         ("${env:NOPE_}", "a.yaml:1: the environment variable 'NOPE_' is not set; set it before the run"),
         (
             "${cmd:ls}",
-            "a.yaml:1: '${cmd:...}' is not known; " + FORMS,
+            "a.yaml:1: unknown reference '${cmd:...}'; " + FORMS,
         ),
         (
             "${a b}",
             "a.yaml:1: '${a b}' does not name a variable; " + FORMS,
         ),
-        ("${A:-${HOST}}", "a.yaml:1: a '${...}' stands inside another; use one variable; nothing is replaced twice"),
+        ("${A:-${HOST}}", "a.yaml:1: a '${...}' is nested in another; use one variable; substitution is not recursive"),
         ("x ${HOST", "a.yaml:1: '${' is opened and never closed; close it with '}', or write '$${' for the text"),
         (
             "${file:nope}",
@@ -153,7 +153,7 @@ def test_a_message_about_a_secret_does_not_tell_it(complaints, monkeypatch):
 
     assert found == [
         "clicks.yaml:1: source 'a': 'rows_per_second' is '***', expected a whole number; "
-        "a secret is text; write ${NAME} for a value that is none",
+        "a secret is text; write ${NAME} for a value that is not secret",
         "clicks.yaml:1: source 'a': '***' is not a duration; write a number and a unit, like '10 minutes'",
     ]
 
@@ -211,7 +211,7 @@ def test_a_secret_in_sql_is_refused(complaints, monkeypatch):
     monkeypatch.setenv("KEY", "hunter2")
 
     assert complaints(SQL.format(text="SELECT '${env:KEY}' FROM a")) == [
-        "clicks.yaml:3: step 'big' has a secret in its text; write ${NAME} for a value that is none"
+        "clicks.yaml:3: step 'big' has a secret in its text; write ${NAME} for a value that is not secret"
     ]
 
 
@@ -249,7 +249,7 @@ def test_a_secret_file_outside_of_the_pipelines_folder_needs_its_folder_to_be_li
 
     (says,) = complaint(value, folder=str(folders / "pipeline"))
     assert says.endswith(
-        "cannot be used: it is outside of the pipeline's folder; "
+        "cannot be used: it is outside the pipeline's folder; "
         "move it there, or add its folder to PENSTOCK_SECRET_FOLDERS"
     )
 
@@ -261,4 +261,4 @@ def test_a_folder_whose_name_only_begins_alike_is_another_folder(folders: Path, 
     monkeypatch.setenv("PENSTOCK_SECRET_FOLDERS", f"{folders}/vau")
 
     (says,) = complaint("${file:link}", folder=str(folders / "pipeline"))
-    assert "outside of the pipeline's folder" in says
+    assert "outside the pipeline's folder" in says

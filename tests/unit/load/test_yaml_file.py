@@ -98,7 +98,7 @@ def test_aliases_repeat_a_value():
         ("a:\n\tb: 1", "a.yaml:2: not YAML: a tab indents this line; indent with spaces"),
         (
             "a: b: c",
-            "a.yaml:1: not YAML: a ': ' stands where it cannot; quote the text that contains it, or indent the key",
+            "a.yaml:1: not YAML: a ': ' is not allowed here; quote the text that contains it, or indent the key",
         ),
         (
             "a: [1, 2\nb: 3",
@@ -137,7 +137,7 @@ def test_a_billion_laughs_are_not_laughed():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
 
-    assert complaint("\n".join(lines)).endswith("aliases repeat more than 10000 values; write less of them")
+    assert complaint("\n".join(lines)).endswith("aliases repeat more than 10000 values; use fewer")
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- "])

@@ -1,4 +1,4 @@
-"""A page of a storage with one pipeline, served as it is in life."""
+"""A page of a storage with one pipeline, served for real."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import pytest
 from tests.unit.page.requests import Answer, request
 from tests.unit.watch.reports import event, progress, write_log
 
-from penstock.page import served
+from penstock.page import serve
 
 JSON = "application/json"
 
 
 @dataclass(frozen=True)
 class Site:
-    """The page, and who we are to it."""
+    """The page and the token to reach it."""
 
     port: int
     token: str
     storage: Path
 
     def get(self, target: str, **headers: str | None) -> Answer:
-        """As someone who has the token."""
+        """Send a GET with the token."""
         return request(self.port, target, **{"authorization": f"Bearer {self.token}", **headers})
 
     def post(self, target: str, body: object, **headers: str | None) -> Answer:
-        """As the page itself does it."""
-        proof = json.loads(self.get("/api/session").body)["proof"]
+        """Send a POST as the page does."""
+        csrf = json.loads(self.get("/api/session").body)["csrf"]
         ours = {
             "origin": f"http://127.0.0.1:{self.port}",
-            "x_penstock_proof": proof,
+            "x_penstock_csrf": csrf,
             "content_type": JSON,
             "authorization": f"Bearer {self.token}",
         }
@@ -47,5 +47,5 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     started = event("started", "09:59:00", sinks=["board"])
     failed = event("failed", "10:01:00", reason="</script><script>alert(1)</script>")
     write_log(storage, "trades", [started, event("batch", "10:00:02", progress=progress()), failed])
-    with served(str(storage)) as page:
+    with serve(str(storage)) as page:
         yield Site(int(page.address.rsplit(":", 1)[1]), page.token, storage)

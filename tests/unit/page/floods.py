@@ -1,4 +1,4 @@
-"""Slow and malformed requests in numbers, against a server in a process of its own whose stderr is kept."""
+"""Many slow and malformed requests to a server in a separate process whose stderr is kept."""
 
 from __future__ import annotations
 

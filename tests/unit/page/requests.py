@@ -1,4 +1,4 @@
-"""Requests as an attacker writes them: by hand, over a socket."""
+"""Handwritten requests over a socket, as an attacker sends them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: dict[str, str]
@@ -16,7 +16,7 @@ class Answer:
 
 
 def raw(port: int, data: bytes) -> Answer:
-    """Send exactly these bytes, and read until the server closes or the body is whole."""
+    """Send exactly these bytes, and read until the server closes or the body is complete."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(data)
         found = b""
@@ -38,7 +38,7 @@ def raw(port: int, data: bytes) -> Answer:
 
 
 def request(port: int, target: str, method: str = "GET", body: bytes = b"", **headers: str | None) -> Answer:
-    """A request with a Host of ours unless another is given; None leaves a header out."""
+    """A request with the right Host unless another is given; None omits a header."""
     named = {"host": f"127.0.0.1:{port}", "connection": "close"}
     named |= {"content-length": str(len(body))} if body else {}
     named |= {key.replace("_", "-"): value for key, value in headers.items()}  # type: ignore[misc]

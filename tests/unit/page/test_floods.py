@@ -11,8 +11,8 @@ from tests.unit.page.floods import COUNT, connect, malformed_requests, send, ser
 PAGE = """
 import sys
 from penstock.page import server
-server._PATIENCE_SECONDS = 0.3
-with server.served("storage") as page:
+server._REQUEST_TIMEOUT_SECONDS = 0.3
+with server.serve("storage") as page:
     print(page.address.rsplit(":")[-1], flush=True)
     sys.stdin.read()
 """

@@ -1,4 +1,4 @@
-"""Each attack on the page that we know of, tried and refused. The numbers are those of the security list."""
+"""Each known attack on the page, tried and rejected. The numbers are those of the security list."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.unit.page.conftest import Site
 from tests.unit.page.requests import raw, request
 
 from penstock.errors import CallError
-from penstock.page.app import _unfit
-from penstock.page.guard import MOST_BODY_BYTES
-from penstock.page.server import Served, Where, served
-from penstock.page.tokens import Gate, new_token, token_file
+from penstock.page.app import _find_trust_problem
+from penstock.page.guard import MAX_BODY_BYTES
+from penstock.page.server import Endpoint, ServedPage, serve
+from penstock.page.tokens import PageToken, new_token, token_file
 
 
-def test_s1_only_loopback_is_listened_on_and_anything_else_needs_tls(site: Site):
+def test_s1_the_page_listens_on_loopback_only_and_any_other_address_needs_tls(site: Site):
     listening = [each.laddr for each in psutil.Process().net_connections("tcp") if each.status == psutil.CONN_LISTEN]
 
     assert {address.ip for address in listening if address.port == site.port} == {"127.0.0.1"}
-    with pytest.raises(CallError, match="in the clear; give --cert and --key"):
-        Where("0.0.0.0")
+    with pytest.raises(CallError, match="in plain text; give --cert and --key"):
+        Endpoint("0.0.0.0")
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_s1_only_loopback_is_listened_on_and_anything_else_needs_tls(site: Site)
         ("[::1]:{port}", 200),
     ],
 )
-def test_s3_only_names_of_this_machine_are_answered(site: Site, host: str, status: int):
+def test_s3_only_host_names_of_this_machine_are_accepted(site: Site, host: str, status: int):
     assert request(site.port, "/", host=host.format(port=site.port)).status == status
 
 
-def test_s3_no_host_two_hosts_and_absolute_addresses_are_refused(site: Site):
+def test_s3_no_host_two_hosts_and_absolute_urls_are_rejected(site: Site):
     ours = f"Host: 127.0.0.1:{site.port}\r\n"
 
     assert raw(site.port, b"GET / HTTP/1.0\r\n\r\n").status == 400
@@ -72,15 +72,15 @@ EXPLORE = {"pipeline": "trades", "sql": "SELECT 1"}
         {"origin": "http://localhost.evil.com"},
         {"sec_fetch_site": "cross-site"},
         {"sec_fetch_site": "same-site"},
-        {"x_penstock_proof": None},
-        {"x_penstock_proof": "0" * 64},
+        {"x_penstock_csrf": None},
+        {"x_penstock_csrf": "0" * 64},
     ],
 )
-def test_s4_a_change_that_another_site_asks_for_is_refused(site: Site, headers: dict[str, str | None]):
+def test_s4_a_post_from_another_site_is_rejected(site: Site, headers: dict[str, str | None]):
     assert site.post("/api/explore", EXPLORE, **headers).status == 403
 
 
-def test_s4_a_form_and_text_are_no_changes_and_get_changes_nothing(site: Site):
+def test_s4_forms_and_text_are_rejected_and_get_changes_nothing(site: Site):
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         assert site.post("/api/explore", EXPLORE, content_type=kind).status == 400
     assert site.get("/api/explore").status == 405
@@ -122,12 +122,12 @@ def test_s5_the_token_is_long_and_compared_in_constant_time():
 
     assert len(token) >= 43
     assert token != new_token()
-    assert "compare_digest" in inspect.getsource(Gate.opens)
-    assert not Gate(token).opens("")
+    assert "compare_digest" in inspect.getsource(PageToken.matches)
+    assert not PageToken(token).matches("")
 
 
-def test_s5_each_run_has_its_own_token_in_a_file_of_its_owner_that_ends_with_it(tmp_path: Path):
-    with served(str(tmp_path)) as first, served(str(tmp_path)) as second:
+def test_s5_each_run_has_a_new_token_in_a_private_file_removed_at_the_end(tmp_path: Path):
+    with serve(str(tmp_path)) as first, serve(str(tmp_path)) as second:
         assert first.token != second.token
         for page in (first, second):
             assert page.token_file.read_text() == page.token
@@ -137,7 +137,7 @@ def test_s5_each_run_has_its_own_token_in_a_file_of_its_owner_that_ends_with_it(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_s5_a_link_in_the_place_of_the_token_file_is_replaced_and_not_followed(tmp_path: Path):
+def test_s5_a_symbolic_link_at_the_token_file_is_replaced_and_not_followed(tmp_path: Path):
     (tmp_path / "page-token-1").symlink_to(tmp_path / "elsewhere")
 
     with token_file(str(tmp_path), 1, "secret") as file:
@@ -146,7 +146,7 @@ def test_s5_a_link_in_the_place_of_the_token_file_is_replaced_and_not_followed(t
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_s5_the_token_of_a_storage_elsewhere_is_in_a_private_temporary_folder():
+def test_s5_the_token_of_a_remote_storage_is_in_a_private_temporary_folder():
     with token_file("s3://bucket/storage", 1, "secret") as file:
         assert file.read_text() == "secret"
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -154,13 +154,13 @@ def test_s5_the_token_of_a_storage_elsewhere_is_in_a_private_temporary_folder():
 
 
 def test_s5_only_a_terminal_is_shown_the_token():
-    page = Served("http://127.0.0.1:1", "secret-token", Path("storage/page-token-1"))
+    page = ServedPage("http://127.0.0.1:1", "secret-token", Path("storage/page-token-1"))
 
-    assert page.invitation(terminal=True) == "http://127.0.0.1:1/#token=secret-token"
-    assert page.invitation(terminal=False) == "http://127.0.0.1:1/ (the token is in storage/page-token-1)"
+    assert page.format_address(terminal=True) == "http://127.0.0.1:1/#token=secret-token"
+    assert page.format_address(terminal=False) == "http://127.0.0.1:1/ (the token is in storage/page-token-1)"
 
 
-def test_s6_s7_every_answer_forbids_what_a_page_like_this_does_not_need(site: Site):
+def test_s6_s7_every_response_has_the_security_headers(site: Site):
     for answer in (
         request(site.port, "/"),
         site.get("/metrics"),
@@ -179,7 +179,7 @@ def test_s6_s7_every_answer_forbids_what_a_page_like_this_does_not_need(site: Si
         assert "server" not in answer.headers
 
 
-def test_s6_the_page_is_built_without_html_from_values_and_loads_nothing_from_outside():
+def test_s6_the_page_builds_no_html_from_values_and_loads_nothing_from_other_hosts():
     from importlib import resources
 
     for file in resources.files("penstock.page").joinpath("static").iterdir():
@@ -215,24 +215,24 @@ def test_s6_the_page_is_built_without_html_from_values_and_loads_nothing_from_ou
         "/api/stream?pipeline=" + "a" * 65,
     ],
 )
-def test_s8_no_path_leads_out(site: Site, path: str):
+def test_s8_no_path_leads_out_of_the_page(site: Site, path: str):
     answer = site.get(path)
 
     assert answer.status in (400, 404)
     assert "root:" not in answer.body
 
 
-def test_s9_streams_are_for_the_page_itself_and_their_number_has_a_bound(tmp_path: Path):
+def test_s9_the_number_of_streams_is_limited(tmp_path: Path):
     from penstock.page.live import Live, TooManyError
     from penstock.watch.board import Board
 
     async def many() -> None:
-        live = Live(Board(str(tmp_path)), most_viewers=2)
-        async with live.viewing(""), live.viewing(""):
+        live = Live(Board(str(tmp_path)), max_viewers=2)
+        async with live.subscribe(""), live.subscribe(""):
             with pytest.raises(TooManyError):
-                async with live.viewing(""):
+                async with live.subscribe(""):
                     pass
-        async with live.viewing(""):
+        async with live.subscribe(""):
             pass
 
     import asyncio
@@ -240,15 +240,15 @@ def test_s9_streams_are_for_the_page_itself_and_their_number_has_a_bound(tmp_pat
     asyncio.run(many())
 
 
-def test_s9_another_sites_stream_is_refused(site: Site):
+def test_s9_a_stream_for_another_site_is_rejected(site: Site):
     assert site.get("/api/stream", origin="http://evil.com").status == 403
     assert site.get("/api/stream", sec_fetch_site="cross-site").status == 403
     upgrade = {"upgrade": "websocket", "connection": "upgrade", "sec_websocket_version": "13", "sec_websocket_key": "x"}
     assert site.get("/api/stream", origin="http://evil.com", **upgrade).status in (400, 403)
 
 
-def test_s10_bodies_and_headers_have_bounds(site: Site):
-    big = b"x" * (MOST_BODY_BYTES + 1)
+def test_s10_bodies_and_headers_have_limits(site: Site):
+    big = b"x" * (MAX_BODY_BYTES + 1)
 
     assert request(site.port, "/login", "POST", big, content_type="application/json").status == 413
     assert request(site.port, "/login", "POST", b"x", content_length="1000000000").status == 413
@@ -261,8 +261,8 @@ def test_s10_bodies_and_headers_have_bounds(site: Site):
     assert request(site.port, "/" + "a" * 100_000).status in (400, 404, 414)
 
 
-def test_s10_a_request_that_comes_drop_by_drop_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("penstock.page.server._PATIENCE_SECONDS", 0.2)
+def test_s10_a_slow_request_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("penstock.page.server._REQUEST_TIMEOUT_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", site.port), timeout=30) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
         assert slow.recv(100) == b""
@@ -270,7 +270,7 @@ def test_s10_a_request_that_comes_drop_by_drop_is_cut_off(site: Site, monkeypatc
         assert silent.recv(100) == b""
 
 
-def test_the_metrics_are_prometheus_text_for_who_has_the_token(site: Site):
+def test_the_metrics_are_prometheus_text(site: Site):
     answer = site.get("/metrics")
 
     names = {family.name for family in text_string_to_metric_families(answer.body)}
@@ -280,7 +280,7 @@ def test_the_metrics_are_prometheus_text_for_who_has_the_token(site: Site):
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A storage and a pipeline that imports a module and a package of its folder; nobody else can write to them."""
+    """A storage and a pipeline that imports a module and a package of its folder; other users cannot write to them."""
     for folder in ("storage", "code", "code/package"):
         (tmp_path / folder).mkdir(mode=0o755)
     for name in ("a.yaml", "model.py", "package/part.py"):
@@ -294,11 +294,11 @@ def project(tmp_path: Path) -> Path:
 )
 def test_s22_explore_runs_no_code_that_others_can_change(project: Path, path: str):
     file, storage = str(project / "code/a.yaml"), str(project / "storage")
-    assert _unfit(file, storage) == ""
+    assert _find_trust_problem(file, storage) == ""
 
     for mode in (0o777, 0o775):
         (project / path).chmod(mode)
-        problem = _unfit(file, storage)
+        problem = _find_trust_problem(file, storage)
 
         assert problem.startswith(f"{project / path} can be changed by other users: ")
         assert problem.endswith(f"(mode {mode:03o}), and a pipeline is code; run chmod go-w {project / path}")
@@ -309,15 +309,17 @@ def test_s22_explore_follows_a_link_to_the_folder_of_the_file(project: Path, tmp
     (project / "linked/a.yaml").symlink_to(project / "code/a.yaml")
     (project / "code").chmod(0o777)
 
-    assert f"{project}/code can be changed" in _unfit(str(project / "linked/a.yaml"), "s3://bucket/storage")
+    assert f"{project}/code can be changed" in _find_trust_problem(
+        str(project / "linked/a.yaml"), "s3://bucket/storage"
+    )
 
 
-def test_s22_a_file_that_is_not_known_or_not_here_is_not_run(project: Path):
-    assert "run it once more" in _unfit("", str(project / "storage"))
-    assert "not on this machine" in _unfit(str(project / "none.yaml"), str(project / "storage"))
+def test_s22_an_unknown_or_missing_file_is_not_run(project: Path):
+    assert "run it again" in _find_trust_problem("", str(project / "storage"))
+    assert "not on this machine" in _find_trust_problem(str(project / "none.yaml"), str(project / "storage"))
 
 
-def test_explore_of_what_is_unknown_or_too_long_starts_nothing(site: Site):
+def test_explore_of_an_unknown_pipeline_or_a_long_select_starts_nothing(site: Site):
     assert site.post("/api/explore", {"pipeline": "nope"}).status == 404
     assert site.post("/api/explore", {"pipeline": "../trades"}).status == 404
     assert site.post("/api/explore", {"pipeline": "trades", "sql": "x" * 30_000}).status == 400

@@ -1,4 +1,4 @@
-"""A background process is known by its pid and its start time, never by its pid alone."""
+"""A background process is known by its pid and its start time, never by its pid lock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import ServiceError
 from penstock.services import process as mechanics
-from penstock.services.process import Patience, Process, Status
+from penstock.services.process import Process, StartTimeout, Status
 
 FOREVER = [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"]
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); signal.pause()"
@@ -25,7 +25,7 @@ STUBBORN = [sys.executable, "-c", DEAF]
 def process(tmp_path):
     """A process that is not started; stopped at the end, whatever the test did."""
     process = Process("sleeper", tmp_path / "sleeper")
-    with process.alone(lambda _: None):
+    with process.lock(lambda _: None):
         pass
     yield process
     process.stop()
@@ -42,7 +42,7 @@ def test_what_was_never_started_is_stopped(process):
     assert process.stop().state == "stopped"
 
 
-def test_a_started_process_runs_in_a_session_of_its_own_and_a_private_folder(process):
+def test_a_started_process_runs_in_a_new_session_and_a_private_folder(process):
     found = start(process)
 
     assert (found.state, found.address) == ("running", "127.0.0.1:1")
@@ -113,12 +113,12 @@ def test_a_process_that_never_answers_is_given_up_on(process):
         process.wait(lambda: False, 0)
 
 
-def test_a_process_is_waited_for_longer_while_its_log_grows_but_not_for_ever():
-    growing, quiet = Patience(60, began=0), Patience(60, began=0)
+def test_a_process_is_waited_for_longer_while_its_log_grows_up_to_a_limit():
+    growing, quiet = StartTimeout(60, started_at=0), StartTimeout(60, started_at=0)
 
-    assert not any(growing.is_over(second, log_bytes=second) for second in range(0, 300, 10))
-    assert growing.is_over(301, log_bytes=301)
-    assert [second for second in range(0, 100, 10) if quiet.is_over(second, log_bytes=1)] == [70, 80, 90]
+    assert not any(growing.has_expired(second, log_bytes=second) for second in range(0, 300, 10))
+    assert growing.has_expired(301, log_bytes=301)
+    assert [second for second in range(0, 100, 10) if quiet.has_expired(second, log_bytes=1)] == [70, 80, 90]
 
 
 def test_the_last_error_of_a_log_is_shown_even_when_other_lines_follow_it(process):
@@ -145,10 +145,10 @@ def test_the_second_of_two_calls_waits_for_the_first_and_says_so(process):
     said, waits, order = [], threading.Event(), []
 
     def second() -> None:
-        with process.alone(lambda says: (said.append(says), waits.set())):
+        with process.lock(lambda says: (said.append(says), waits.set())):
             order.append("second")
 
-    with process.alone(said.append):
+    with process.lock(said.append):
         thread = threading.Thread(target=second)
         thread.start()
         assert waits.wait(10)
@@ -156,7 +156,7 @@ def test_the_second_of_two_calls_waits_for_the_first_and_says_so(process):
     thread.join(10)
 
     assert order == ["first", "second"]
-    assert said == ["waiting for another penstock that holds sleeper"]
+    assert said == ["waiting for another penstock that starts or stops sleeper"]
 
 
 def alive(pid: int) -> bool:

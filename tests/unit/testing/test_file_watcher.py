@@ -11,13 +11,13 @@ def test_files_that_are_saved_made_or_removed_are_handed_over_once(tmp_path: Pat
     acts: list[frozenset[Path]] = []
     saves = [lambda: None, lambda: first.write_text("ab"), lambda: second.write_text("c"), first.unlink, lambda: None]
 
-    def waited() -> bool:
+    def wait() -> bool:
         if not saves:
             return False
         saves.pop(0)()
         return True
 
-    watch(lambda: [first, second], acts.append, waited)
+    watch(lambda: [first, second], acts.append, wait)
 
     assert acts == [{first}, {second}, {first}]
 
@@ -33,9 +33,9 @@ def test_a_file_that_is_saved_meanwhile_is_handed_over_next(tmp_path: Path):
         if len(acts) == 1:
             file.write_text("abc")
 
-    def waited() -> bool:
+    def wait() -> bool:
         return bool(saves) and saves.pop(0)() is not False
 
-    watch(lambda: [file], act, waited)
+    watch(lambda: [file], act, wait)
 
     assert acts == [{file}, {file}]

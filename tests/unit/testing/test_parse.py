@@ -38,8 +38,8 @@ def findings(suite) -> list[str]:
     return [str(finding) for finding in suite.findings]
 
 
-def test_a_test_becomes_a_trial(suite):
-    (trial,) = suite("""\
+def test_a_test_becomes_a_case(suite):
+    (case,) = suite("""\
         tests:
           - name: all of it
             given: {trades: [[{amount: 1}, "raw"], []], ticks: [[{value: 1}]]}
@@ -51,29 +51,29 @@ def test_a_test_becomes_a_trial(suite):
             error: oh
             restart: true
             crash: {batch: 0, at: after_write}
-        """).trials
+        """).cases
 
-    assert (trial.name, str(trial.at)) == ("all of it", "trades_test.yaml:2")
-    assert trial.batches == ({"trades": ({"amount": 1}, "raw"), "ticks": ({"value": 1},)}, {"trades": ()})
-    assert trial.expect["board"].tables == (({"amount": 1},), ())
-    assert (trial.bad_records, trial.late_rows, trial.state_rows) == ({"trades": 1}, {"board": 2}, {"board": 3})
-    assert (trial.ordered, trial.error, trial.restarts) == (True, "oh", {1})
-    assert trial.crashes == {0: "after_write"}
+    assert (case.name, str(case.at)) == ("all of it", "trades_test.yaml:2")
+    assert case.batches == ({"trades": ({"amount": 1}, "raw"), "ticks": ({"value": 1},)}, {"trades": ()})
+    assert case.expect["board"].tables == (({"amount": 1},), ())
+    assert (case.bad_records, case.late_rows, case.state_rows) == ({"trades": 1}, {"board": 2}, {"board": 3})
+    assert (case.ordered, case.error, case.restarts) == (True, "oh", {1})
+    assert case.crashes == {0: "after_write"}
 
 
 def test_rows_without_batches_are_one_batch_of_given_and_all_of_expected(suite):
-    (trial,) = suite("tests: [{name: n, given: {ticks: [{value: 1}, {value: 2}]}, expect: {board: []}}]").trials
+    (case,) = suite("tests: [{name: n, given: {ticks: [{value: 1}, {value: 2}]}, expect: {board: []}}]").cases
 
-    assert len(trial.batches) == 1
-    assert (trial.expect["board"].tables, trial.expect["board"].per_batch) == (((),), False)
+    assert len(case.batches) == 1
+    assert (case.expect["board"].tables, case.expect["board"].per_batch) == (((),), False)
 
 
 def test_a_crash_without_a_batch_is_in_every_batch(suite):
     text = "tests: [{name: n, given: {ticks: [[{value: 1}], [{value: 2}]]}, expect: {board: []}, crash: before_commit}]"
 
-    (trial,) = suite(text).trials
+    (case,) = suite(text).cases
 
-    assert trial.crashes == {0: "before_commit", 1: "before_commit"}
+    assert case.crashes == {0: "before_commit", 1: "before_commit"}
 
 
 def test_everything_wrong_is_said_at_once_with_its_line(suite):
@@ -110,21 +110,21 @@ def test_everything_wrong_is_said_at_once_with_its_line(suite):
           - {name: none, expect: 5}
         """)
 
-    assert found.trials == ()
+    assert found.cases == ()
     assert findings(found) == [
-        "trades_test.yaml:2: test 1 has no name; say in a sentence what it shows",
+        "trades_test.yaml:2: test 1 has no name; describe in a sentence what it shows",
         "trades_test.yaml:5: test 'words' does not know 'gvien'; did you mean 'given'?",
-        "trades_test.yaml:7: test 'words' gives rows to 'traeds', which is no source; did you mean 'trades'?",
+        "trades_test.yaml:7: test 'words' gives rows to 'traeds', which is not a source; did you mean 'trades'?",
         "trades_test.yaml:9: test 'words': source 'trades' has no column 'amuont'; did you mean 'amount'?",
         "trades_test.yaml:10: test 'words': source 'trades': a row is 5, expected columns or raw text",
-        "trades_test.yaml:11: test 'words': source 'ticks' has no raw text, and a row is 'raw'; give its columns",
-        "trades_test.yaml:12: test 'words' expects rows of 'boad', which is no sink; did you mean 'board'?",
+        "trades_test.yaml:11: test 'words': source 'ticks' takes no raw text, found 'raw'; write its columns",
+        "trades_test.yaml:12: test 'words' expects rows of 'boad', which is not a sink; did you mean 'board'?",
         "trades_test.yaml:13: test 'words': 'ordered' is 'perhaps', expected true or false",
-        "trades_test.yaml:14: test 'words': 'bad_records' names 'trade', which is no source; did you mean 'trades'?",
+        "trades_test.yaml:14: test 'words': 'bad_records' names 'trade', which is not a source; did you mean 'trades'?",
         "trades_test.yaml:15: test 'words': 'late_rows' of 'board' is -1, expected 0 or more",
         "trades_test.yaml:16: test 'words': 'state_rows' is 3, expected a number by sink; "
         "write 'state_rows: {board: 1}'",
-        "trades_test.yaml:17: test 'words': 'error' is 5, expected a part of the error's sentence",
+        "trades_test.yaml:17: test 'words': 'error' is 5, expected a part of the error's message",
         "trades_test.yaml:18: test 'words': 'restart' is [0], expected true or batches to restart before; "
         "1 batch is given",
         "trades_test.yaml:19: test 'words': the batch of 'crash' is 7; batches count from 0: use 0",
@@ -137,11 +137,11 @@ def test_everything_wrong_is_said_at_once_with_its_line(suite):
         "write a list per batch: [[...], [...]]",
         "trades_test.yaml:23: test 'shapes': 'crash' is at 'soon', expected after_write or before_commit; "
         "write 'crash: {batch: 1, at: after_write}'",
-        "trades_test.yaml:24: there is a test 'shapes' already, on line 20; give each its own name",
-        "trades_test.yaml:26: test 'shapes': the rows expected of 'board' are those of 2 batches, "
+        "trades_test.yaml:24: the test 'shapes' already exists on line 20; give each test a unique name",
+        "trades_test.yaml:26: test 'shapes': the rows expected of 'board' are for 2 batches, "
         "but 1 batch is given; write one list per batch, or one list of rows for all",
         "trades_test.yaml:27: test 'nothing' expects nothing; add 'expect:' with rows by sink",
-        "trades_test.yaml:29: test 'rows': the rows expected of 'board' have 1 among them, expected columns",
+        "trades_test.yaml:29: test 'rows': the rows expected of 'board' contain 1, expected columns",
         "trades_test.yaml:30: test 'none': 'given' is empty, expected rows by source; write 'given: {trades: [[...]]}'",
         "trades_test.yaml:30: test 'none': 'expect' is 5, expected rows by sink",
     ]

@@ -32,7 +32,7 @@ def put(path: str, text: str) -> None:
 
 
 def found(*paths: str) -> dict[str, int]:
-    return {str(suite.file): len(suite.trials) for suite in discover(paths)}
+    return {str(suite.file): len(suite.cases) for suite in discover(paths)}
 
 
 def test_a_folder_has_the_tests_of_every_pipeline_below_it():
@@ -62,7 +62,7 @@ def test_tests_without_a_pipeline_are_a_finding():
 
     (suite,) = discover(["."])
 
-    says = "these tests are about 'p.yaml', which is not there; name the file after its pipeline"
+    says = "these tests are for 'p.yaml', which does not exist; name the file after its pipeline"
     assert [str(finding) for finding in suite.findings] == [f"p_test.yaml:1: {says}"]
 
 
@@ -71,7 +71,7 @@ def test_a_pipeline_with_errors_runs_no_tests():
 
     (suite,) = discover(["p.yaml"])
 
-    assert suite.trials == ()
+    assert suite.cases == ()
     assert "'line'" in str(suite.findings[0])
 
 
@@ -82,8 +82,8 @@ def test_nothing_to_run_is_a_failure_and_a_wrong_path_a_call_error():
     wrong = CliRunner().invoke(penstock, ["test", "there.yaml"])
 
     assert none.exit_code == 1
-    assert none.output == "no tests found; write 'tests:' in the pipeline's file, or NAME_test.yaml beside it\n"
-    says = "there is no file or folder 'there.yaml'; give a pipeline, its tests or a folder"
+    assert none.output == "no tests found; write 'tests:' in the pipeline's file, or NAME_test.yaml next to it\n"
+    says = "'there.yaml' does not exist; give a pipeline, its tests or a folder"
     assert (str(wrong.exception), wrong.exception.exit_code) == (says, 2)
 
 

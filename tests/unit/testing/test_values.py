@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from penstock.testing.values import Map, same, shown
+from penstock.testing.values import Map, format_value, same
 
 MOMENT = datetime(2019, 2, 5, 10, 0, tzinfo=ZoneInfo("UTC"))
 VIENNA = MOMENT.astimezone(ZoneInfo("Europe/Vienna"))
@@ -74,4 +74,4 @@ def test_values_that_are_not_the_same(wanted, found):
 def test_values_are_shown_as_yaml_has_them():
     row = {"t": VIENNA, "n": None, "b": False, "d": Decimal("1.50"), "l": [1, "x"], "raw": b"\xffa"}
 
-    assert shown(row) == "{t: 2019-02-05 11:00:00, n: null, b: false, d: 1.50, l: [1, x], raw: \\xffa}"
+    assert format_value(row) == "{t: 2019-02-05 11:00:00, n: null, b: false, d: 1.50, l: [1, x], raw: \\xffa}"

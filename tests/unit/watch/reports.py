@@ -1,4 +1,4 @@
-"""Reports of batches as Spark 4.2 writes them, and event logs made of them."""
+"""Progress reports as Spark 4.2 writes them, and event logs made of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-CARD = {
+MANIFEST = {
     "name": "trades",
     "file": "",
     "history_seconds": 604_800.0,
@@ -79,12 +79,12 @@ def event(what: str, at: str, **facts: Any) -> dict[str, Any]:
     return {"at": f"2024-01-01T{at}.000+00:00", "what": what, **facts}
 
 
-def write_log(storage: Path, name: str, events: list[dict[str, Any]], card: dict[str, Any] | None = None) -> Path:
-    """A pipeline's folder with these events, kept for ever."""
+def write_log(storage: Path, name: str, events: list[dict[str, Any]], manifest: dict[str, Any] | None = None) -> Path:
+    """A pipeline's folder with these events, kept forever."""
     folder = storage / name / "events"
     folder.mkdir(parents=True, exist_ok=True)
-    made = {**(card or CARD), "name": name, "history_seconds": 1e9}
-    (storage / name / "pipeline.json").write_text(json.dumps(made))
+    content = {**(manifest or MANIFEST), "name": name, "history_seconds": 1e9}
+    (storage / name / "pipeline.json").write_text(json.dumps(content))
     with (folder / "2024-01-01.jsonl").open("a") as file:
         file.writelines(json.dumps(each) + "\n" for each in events)
     return folder

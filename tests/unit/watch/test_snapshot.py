@@ -56,7 +56,7 @@ def test_a_batch_is_one_line():
     )
 
 
-def test_a_line_leaves_out_what_there_is_not():
+def test_a_line_leaves_out_what_is_unknown():
     bare = {**PROGRESS, "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}, "observedMetrics": {}, "sink": {}}
 
     seen = snapshot(bare)
@@ -65,16 +65,16 @@ def test_a_line_leaves_out_what_there_is_not():
     assert seen.rows_out is None
 
 
-def test_a_run_is_summed_up_without_its_empty_triggers():
+def test_the_totals_of_a_run_leave_out_empty_triggers():
     empty = {**PROGRESS, "sources": [], "observedMetrics": None}
 
-    total = Total("board").and_then(snapshot(PROGRESS)).and_then(snapshot(empty)).and_then(snapshot(PROGRESS))
+    total = Total("board").add(snapshot(PROGRESS)).add(snapshot(empty)).add(snapshot(PROGRESS))
 
     assert summary(total) == "board: 2,000 rows in 2 batches at 2,000 rows/s, 4 bad records left out"
     assert summary(Total("idle")) == "idle: 0 rows in 0 batches"
 
 
 def test_the_table_has_a_row_for_each_query_also_before_its_first_batch():
-    drawn = table([Total("board").and_then(snapshot(PROGRESS)), Total("idle")])
+    drawn = table([Total("board").add(snapshot(PROGRESS)), Total("idle")])
 
     assert [list(column.cells) for column in drawn.columns][:3] == [["board", "idle"], ["4", "-"], ["1,000", "waiting"]]

@@ -1,4 +1,4 @@
-"""How far back state reaches, and when it is too much; the reports are as Spark gives them."""
+"""Open windows and the state limit, from progress reports as Spark writes them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_a_window_is_the_oldest_until_the_watermark_passes_its_end():
     assert windows.oldest(report("1970-01-01T00:15:00.000Z")) == {}
 
 
-def test_a_limit_is_said_once_for_each_time_that_it_is_crossed():
+def test_the_limit_is_reported_once_each_time_it_is_exceeded():
     limit = StateLimit(1000)
 
-    said = [limit.crossed(report("", state_bytes=size)) for size in (900, 1001, 2000, 900, 1500)]
+    events = [limit.check(report("", state_bytes=size)) for size in (900, 1001, 2000, 900, 1500)]
 
-    assert said == [
+    assert events == [
         None,
         {"sink": "board", "rows": 3, "bytes": 1001, "limit": 1000},
         None,

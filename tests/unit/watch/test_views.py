@@ -1,4 +1,4 @@
-"""What the events of a pipeline say about it."""
+"""Views built from the events of a pipeline."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.watch.reports import CARD, event, progress, write_log
+from tests.unit.watch.reports import MANIFEST, event, progress, write_log
 
-from penstock.events import parse_time
+from penstock.events import epoch_seconds
 from penstock.storage.manifest import named_sources
 from penstock.watch.board import Board
-from penstock.watch.phases import phases
 from penstock.watch.reducer import PipelineReducer, TimeBehind
 from penstock.watch.series import Point, Series
+from penstock.watch.snapshot import phases
 from penstock.watch.status import lines
 from penstock.watch.views import PipelineView, QueryView
 
-AT = parse_time("2024-01-01T10:00:05+00:00")
+AT = epoch_seconds("2024-01-01T10:00:05+00:00")
 
 
 def view(*events: dict, now: float = AT, alive: bool = True) -> PipelineView:
-    watch = PipelineReducer("trades", CARD)
+    reducer = PipelineReducer("trades", MANIFEST)
     for each in events:
-        watch.take(each)
-    return watch.view(now, lambda _host, _pid, _at: alive)
+        reducer.apply(each)
+    return reducer.view(now, lambda _host, _pid, _at: alive)
 
 
 STARTED = event("started", "09:59:00", sinks=["board"], pid=1, host="a")
 BATCH = event("batch", "10:00:02", progress=progress())
 
 
-def test_a_batch_becomes_every_fact_of_its_query():
+def test_a_batch_sets_every_fact_of_its_query():
     (query,) = view(STARTED, BATCH).queries
 
     assert (query.sink, query.batch, query.rows_in, query.rows_out) == ("board", 0, 500, 12)
@@ -43,14 +43,14 @@ def test_a_batch_becomes_every_fact_of_its_query():
     assert query.promise == "kafka: at-least-once"
 
 
-def test_the_phases_of_a_batch_are_all_of_its_time():
+def test_the_phases_of_a_batch_add_up_to_its_duration():
     took = phases(progress())
 
     assert took == {"planning": 0.2, "reading": 0.2, "state": 0.3, "writing": 1.0, "commit": 0.2, "other": 0.1}
     assert sum(took.values()) == pytest.approx(2.0)
 
 
-def test_totals_are_over_all_batches_and_rates_are_of_the_last():
+def test_totals_cover_all_batches_and_rates_the_last_one():
     again = event("batch", "10:00:04", progress=progress(1, rows=100, end=300))
 
     (query,) = view(STARTED, BATCH, again).queries
@@ -80,7 +80,7 @@ def test_time_behind_is_since_the_topic_had_no_more_than_was_read():
     assert found == [0, 60, 90]
 
 
-def test_a_topic_that_was_made_anew_begins_anew():
+def test_a_recreated_topic_starts_over():
     behind = TimeBehind()
     behind.seconds({"latestOffset": {"t": {"0": 900}}, "endOffset": {"t": {"0": 100}}}, 0.0)
 
@@ -96,7 +96,7 @@ def test_sources_without_partitions_have_no_lag_and_no_zero(offset):
     assert query.rows_behind is None
 
 
-def test_a_query_that_reports_nothing_more_is_idle_and_its_rates_are_no_longer_shown():
+def test_a_query_without_new_reports_is_idle_and_has_no_rates():
     (busy,) = view(STARTED, BATCH, now=AT).queries
     (idle,) = view(STARTED, BATCH, now=AT + 60).queries
 
@@ -128,7 +128,7 @@ def test_the_state_follows_from_what_happened_last(events, state):
     assert view(*events).state == state
 
 
-def test_a_run_whose_process_is_gone_without_a_word_is_gone():
+def test_a_run_whose_process_ended_without_an_event_is_gone():
     assert view(STARTED, alive=False).state == "gone"
     assert view(STARTED, event("stopped", "10:00:00"), alive=False).state == "stopped"
 
@@ -144,7 +144,7 @@ def test_the_last_error_stays_and_failures_and_restarts_are_counted():
     assert (seen.queries[0].restarts, seen.queries[0].last_error) == (1, "the broker is away")
 
 
-def test_rows_that_an_optional_target_missed_are_counted():
+def test_rows_missing_in_an_optional_target_are_counted():
     missed = event("missed", "10:00:00", sink="board", target="mail", rows=7, batch=3, reason="x")
 
     assert view(STARTED, missed, missed).queries[0].missed_rows == 14
@@ -160,7 +160,7 @@ NODES = [
 ]
 
 
-def test_the_sources_of_a_report_are_named_by_what_spark_says_of_them():
+def test_sources_of_a_report_are_named_by_sparks_descriptions():
     described = ["FileStreamSource[file:/data/in]", "KafkaV2[Subscribe[b]]", "KafkaV2[Subscribe[a]]", "strange"]
 
     assert named_sources(NODES, "out", described) == ["lines", "right", "left", "strange"]
@@ -205,12 +205,12 @@ def test_a_process_is_alive_when_it_is_the_one_that_wrote(tmp_path: Path):
 def test_a_query_without_a_batch_for_long_is_stalled_since_its_batch_began_until_it_moves_again():
     stalled = event("stalled", "10:00:32", sink="board", seconds=20.0, reason="source 'trades': no answer")
 
-    shown = view(STARTED, BATCH, stalled, now=parse_time("2024-01-01T10:00:42+00:00"))
+    shown = view(STARTED, BATCH, stalled, now=epoch_seconds("2024-01-01T10:00:42+00:00"))
 
-    assert (shown.state, shown.since) == ("stalled", parse_time("2024-01-01T10:00:12+00:00"))
-    told = list(lines(shown, parse_time("2024-01-01T10:00:42+00:00")))
-    assert told[0] == "trades: stalled for 30 s"
-    assert "  board: stalled since 2024-01-01 10:00:12: source 'trades': no answer" in told
+    assert (shown.state, shown.since) == ("stalled", epoch_seconds("2024-01-01T10:00:12+00:00"))
+    printed = list(lines(shown, epoch_seconds("2024-01-01T10:00:42+00:00")))
+    assert printed[0] == "trades: stalled for 30 s"
+    assert "  board: stalled since 2024-01-01 10:00:12: source 'trades': no answer" in printed
     assert view(STARTED, BATCH, stalled, event("resumed", "10:01:00", sink="board")).state == "running"
     assert view(STARTED, stalled, event("batch", "10:01:00", progress=progress(1))).state == "running"
     assert view(STARTED, stalled, event("failed", "10:01:00", reason="x")).state == "failed"

@@ -1,4 +1,4 @@
-"""Events posted to an address, against a real server on this machine."""
+"""Events posted to a real HTTP server on this machine."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.unit.watch.reports import event, progress
 from penstock.events import EventLog
 from penstock.model import Location, Webhook
 from penstock.options import Secret
-from penstock.watch.webhooks import Sender, posting
+from penstock.watch.webhooks import Sender, post_events
 
 AT = Location("trades.yaml", 9)
 FAILED = event("failed", "10:00:00", reason="no space")
 
 
 class Hook:
-    """A server that answers as it is told, and remembers what it got."""
+    """A server that gives the listed answers and keeps what it receives."""
 
     def __init__(self) -> None:
         self.answers: list[int] = []
-        self.got: list[object] = []
-        self.enough = threading.Event()
+        self.received: list[object] = []
+        self.arrived = threading.Event()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -34,8 +34,8 @@ class Hook:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 code = outer.answers.pop(0) if outer.answers else 200
                 if code == 200:
-                    outer.got.append(json.loads(body))
-                    outer.enough.set()
+                    outer.received.append(json.loads(body))
+                    outer.arrived.set()
                 self.send_response(code)
                 if code == 302:
                     self.send_header("location", f"http://127.0.0.1:{outer.port}/elsewhere")
@@ -61,114 +61,114 @@ def hook() -> Iterator[Hook]:
     made.server.server_close()
 
 
-def sender(hook: Hook, said: list[str], **more) -> Sender:
-    return Sender(Webhook(hook.url, AT, **more), "trades", said.append, pause=lambda _: False)
+def sender(hook: Hook, printed: list[str], **more) -> Sender:
+    return Sender(Webhook(hook.url, AT, **more), "trades", printed.append, pause=lambda _: False)
 
 
-def test_what_is_asked_for_is_posted_as_json(hook: Hook):
+def test_the_events_asked_for_are_posted_as_json(hook: Hook):
     made = sender(hook, [], events=("failed",))
     for each in (FAILED, event("started", "10:01:00")):
-        made.take(each)
+        made.enqueue(each)
     made.send()
 
-    assert hook.got == [[{"pipeline": "trades", **FAILED}]]
+    assert hook.received == [[{"pipeline": "trades", **FAILED}]]
 
 
-def test_without_a_choice_failures_are_posted_and_batches_are_not(hook: Hook):
+def test_by_default_failures_are_posted_and_batches_are_not(hook: Hook):
     made = sender(hook, [])
     for each in (FAILED, event("batch", "10:00:01", progress=progress()), event("stopped", "10:00:02")):
-        made.take(each)
+        made.enqueue(each)
     made.send()
 
-    assert [[each["what"] for each in body] for body in hook.got] == [["failed"]]
+    assert [[each["what"] for each in body] for body in hook.received] == [["failed"]]
 
 
 def test_slack_gets_a_text_and_power_bi_gets_flat_rows(hook: Hook):
     slack = sender(hook, [], body="slack")
-    slack.take(FAILED)
+    slack.enqueue(FAILED)
     slack.send()
     rows = sender(hook, [], body="rows", events=("batch", "failed"))
     for each in (event("batch", "10:00:01", progress=progress(3)), FAILED):
-        rows.take(each)
+        rows.enqueue(each)
     rows.send()
 
-    text, (batch, failed) = hook.got
+    text, (batch, failed) = hook.received
     assert text == {"text": "trades: failed: no space"}
     assert (batch["sink"], batch["batch"], batch["rows_in"], batch["bad_records"]) == ("board", 3, 500, 2)
     assert failed["says"] == "failed: no space"
     assert not any(isinstance(value, dict | list) for value in batch.values())
 
 
-def test_a_server_that_is_away_is_tried_again_and_one_that_refuses_is_not(hook: Hook):
-    said: list[str] = []
+def test_a_server_that_fails_is_retried_and_one_that_rejects_is_not(hook: Hook):
+    printed: list[str] = []
     hook.answers = [503, 429, 500, 200]
-    made = sender(hook, said)
-    made.take(FAILED)
+    made = sender(hook, printed)
+    made.enqueue(FAILED)
     made.send()
-    assert (len(hook.got), said) == (1, [])
+    assert (len(hook.received), printed) == (1, [])
 
     hook.answers = [404]
-    made.take(FAILED)
+    made.enqueue(FAILED)
     made.send()
-    assert said == [
-        "trades.yaml:9: the webhook is refused: it answers 404; check its url and body",
-        "trades.yaml:9: the webhook has not got 1 events",
+    assert printed == [
+        "trades.yaml:9: the webhook rejects the request: it answered 404; check its url and body",
+        "trades.yaml:9: the webhook missed 1 events",
     ]
 
 
-def test_after_some_tries_it_is_said_and_given_up(hook: Hook):
-    said: list[str] = []
+def test_after_five_attempts_it_gives_up_and_says_so(hook: Hook):
+    printed: list[str] = []
     hook.answers = [500] * 5
-    made = sender(hook, said)
-    made.take(FAILED)
+    made = sender(hook, printed)
+    made.enqueue(FAILED)
     made.send()
 
-    assert said[0] == "trades.yaml:9: the webhook cannot be reached: it answers 500"
+    assert printed[0] == "trades.yaml:9: the webhook cannot be reached: it answered 500"
     assert hook.answers == []
 
 
-def test_it_is_not_led_elsewhere_and_its_address_is_not_shown(hook: Hook):
-    said: list[str] = []
+def test_redirects_are_not_followed_and_the_url_is_not_printed(hook: Hook):
+    printed: list[str] = []
     hook.answers = [302]
     url = Secret(f"{hook.url}?key=hunter2hunter2")
-    made = Sender(Webhook(url, AT), "trades", said.append, pause=lambda _: False)
-    made.take(FAILED)
+    made = Sender(Webhook(url, AT), "trades", printed.append, pause=lambda _: False)
+    made.enqueue(FAILED)
     made.send()
 
-    assert hook.got == []
-    assert "hunter2" not in "".join(said)
+    assert hook.received == []
+    assert "hunter2" not in "".join(printed)
 
 
-def test_what_is_too_much_is_left_out_and_counted(hook: Hook):
-    said: list[str] = []
-    made = sender(hook, said)
+def test_events_beyond_the_limit_are_dropped_and_counted(hook: Hook):
+    printed: list[str] = []
+    made = sender(hook, printed)
     for _ in range(1003):
-        made.take(FAILED)
+        made.enqueue(FAILED)
     made.send()
 
-    assert sum(len(body) for body in hook.got) == 1000  # type: ignore[arg-type,misc]
-    assert said == ["trades.yaml:9: the webhook has not got 3 events"]
+    assert sum(len(body) for body in hook.received) == 1000  # type: ignore[arg-type,misc]
+    assert printed == ["trades.yaml:9: the webhook missed 3 events"]
 
 
-def test_what_is_written_to_the_log_until_the_end_is_posted(hook: Hook, tmp_path: Path):
+def test_events_written_until_the_end_are_posted(hook: Hook, tmp_path: Path):
     log = EventLog(str(tmp_path))
-    log.record("failed", reason="before")
-    with posting((Webhook(hook.url, AT),), "trades", str(tmp_path), lambda _: None):
-        log.record("failed", reason="during")
-        assert hook.enough.wait(30)
-        log.record("failed", reason="at the end")
+    log.append("failed", reason="before")
+    with post_events((Webhook(hook.url, AT),), "trades", str(tmp_path), lambda _: None):
+        log.append("failed", reason="during")
+        assert hook.arrived.wait(30)
+        log.append("failed", reason="at the end")
 
-    assert [each["reason"] for body in hook.got for each in body] == ["during", "at the end"]  # type: ignore[attr-defined]
+    assert [each["reason"] for body in hook.received for each in body] == ["during", "at the end"]  # type: ignore[attr-defined]
 
 
-def test_a_webhook_that_hangs_does_not_hold_up_the_pipeline(tmp_path: Path):
+def test_a_webhook_that_hangs_does_not_block_the_pipeline(tmp_path: Path):
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         log = EventLog(str(tmp_path))
         hook = Webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/", AT)
-        with posting((hook,), "trades", str(tmp_path), lambda _: None):
-            log.record("failed", reason="x")
+        with post_events((hook,), "trades", str(tmp_path), lambda _: None):
+            log.append("failed", reason="x")
             silent.accept()
-            log.record("failed", reason="y")
+            log.append("failed", reason="y")
     assert len(list(tmp_path.iterdir())) == 1

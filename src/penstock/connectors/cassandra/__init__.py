@@ -2,73 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from penstock.connector import Batch, Fact, LookupRequest, PrintStatus, SinkOptions, SourceOptions, Writer
 from penstock.connectors.cassandra import _table as cassandra_table
-from penstock.connectors.cassandra._shared import EMBEDDED, SESSIONS, Consistency, OfCassandra, load, refuse_ours
+from penstock.connectors.cassandra._common import SESSIONS, CassandraOptions, load
 from penstock.connectors.cassandra._table import Plan, Table, misfits
-from penstock.errors import BuildError, PenstockError
-from penstock.options import Batch, Duration, Lookup, Names, Options, SecretText, SinkOptions, SourceOptions, seconds
+from penstock.errors import BuildError
+from penstock.options import Duration, Names, Options, seconds
+from penstock.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
     from typing_extensions import Self
 
-_TABLE = r"^\w+\.\w+$"
 
-
-class CassandraSource(OfCassandra, SourceOptions):
+class CassandraSource(CassandraOptions, SourceOptions):
     """A table beside the streams: read whole with `static`, or key by key by a step `lookup`."""
 
     kind: ClassVar[str] = "cassandra"
-    can_be_stream: ClassVar[bool] = False
-    can_be_static: ClassVar[bool] = True
-    can_look_up: ClassVar[bool] = True
-    tells_changes: ClassVar[bool] = False
     promise: ClassVar[str] = "a table, not a stream: a replayed batch sees it as it is then"
 
-    hosts: str = Field(default=EMBEDDED, min_length=1, description="Comma-separated host:port list, or 'embedded'.")
-    table: str = Field(pattern=_TABLE, description="The table, as keyspace.table.")
     schema_: str | None = Field(
         default=None, alias="schema", description="Columns to read, as 'name type, name type'; all unless given."
     )
-    consistency: Consistency = Field(default="LOCAL_QUORUM", description="How many replicas must answer a read.")
-    user: str = Field(default="", description="Who asks, if Cassandra wants to know.")
-    password: SecretText = Field(default="", repr=False, description="The user's password.")
 
-    _session_number: int = PrivateAttr(default_factory=SESSIONS.__next__)
-    _check_options = field_validator("options")(refuse_ours)
-
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
-        """An error in our words if no node answers, the user is refused, or the table is not there."""
-        with self.access.session(wait_seconds, say) as session:
+    def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
+        """Whether a node answers, accepts the user, and has the table."""
+        with self.access.session(wait_seconds, print_status) as session:
             cassandra_table.find(session, self.hosts, self.table)
-
-    def read(self, spark: SparkSession) -> DataFrame:  # noqa: ARG002
-        """A table is no stream."""
-        raise BuildError("a cassandra table is no stream; add 'static: true'")
+        yield Fact("table", self.table)
 
     def read_static(self, spark: SparkSession) -> DataFrame:
         """The declared columns, or all, of every row."""
-        from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import StructType
 
         if self.schema_ is None:
-            return load(spark, self.spark_access())
+            return load(spark, self.spark_access(next(SESSIONS)))
         declared: Any = StructType.fromDDL(self.schema_)
         self._require(declared)
-        rows = load(spark, self.spark_access())
-        return rows.select(*(F.col(f"`{each.name}`").cast(each.dataType).alias(each.name) for each in declared))
+        rows = load(spark, self.spark_access(next(SESSIONS)))
+        return rows.select(*(column(each.name).cast(each.dataType).alias(each.name) for each in declared))
 
-    def version(self) -> object:
-        """Cassandra cannot tell."""
-        raise BuildError("Cassandra cannot tell when a table changes; write 'refresh: 10 minutes' or never")
-
-    def look_up(self, rows: DataFrame, lookup: Lookup) -> DataFrame:
+    def look_up(self, rows: DataFrame, lookup: LookupRequest) -> DataFrame:
         """The rows with the columns of the table's rows that have their keys."""
         from penstock.connectors.cassandra import _lookup as cassandra_lookup
 
@@ -96,7 +77,7 @@ class _Create(Options):
         return order
 
 
-class CassandraSink(OfCassandra, SinkOptions):
+class CassandraSink(CassandraOptions, SinkOptions):
     """Rows of a table, written by their primary key: a row that is written again is the same row.
 
     Only the columns that the rows have are written; a null empties its column unless `nulls: keep`. With `timestamp`
@@ -111,9 +92,6 @@ class CassandraSink(OfCassandra, SinkOptions):
         "idempotent: rows are upserted by primary key, so a batch that is replayed after a crash changes nothing"
     )
 
-    hosts: str = Field(default=EMBEDDED, min_length=1, description="Comma-separated host:port list, or 'embedded'.")
-    table: str = Field(pattern=_TABLE, description="The table, as keyspace.table.")
-    consistency: Consistency = Field(default="LOCAL_QUORUM", description="How many replicas must have a write.")
     ttl: Duration | None = Field(default=None, description="How long a row lives after it was written.")
     timestamp: str | None = Field(
         default=None, min_length=1, description="The event-time column that decides which write is newest."
@@ -127,12 +105,6 @@ class CassandraSink(OfCassandra, SinkOptions):
     create: _Create | None = Field(
         default=None, description="Make keyspace and table if they are not there: {key: [column]}."
     )
-    user: str = Field(default="", description="Who writes, if Cassandra wants to know.")
-    password: SecretText = Field(default="", repr=False, description="The user's password.")
-
-    _found: Table | None = PrivateAttr(default=None)
-    _session_number: int = PrivateAttr(default_factory=SESSIONS.__next__)
-    _check_options = field_validator("options")(refuse_ours)
 
     @field_validator("create", mode="before")
     @classmethod
@@ -153,18 +125,19 @@ class CassandraSink(OfCassandra, SinkOptions):
             raise ValueError("'consistency: ANY' does not promise that a delete is seen; use LOCAL_QUORUM")
         return self
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
-        """An error in our words if no node answers, the user is refused, or the table is not there."""
-        with self.access.session(wait_seconds, say) as session:
+    def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
+        """Whether a node answers, accepts the user, and has the table unless it is to be created."""
+        with self.access.session(wait_seconds, print_status) as session:
             if self.create is None:
-                self._find(session)
+                self.find(session)
+        yield Fact("table", self.table)
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The columns that options name are there."""
         self._require_own_columns(schema)
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """Make the table if asked; an error names every column that it cannot take."""
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
+        """Create the table if asked; an error names every column that it cannot take."""
         from pyspark.sql.types import StructType
 
         with self.access.session() as session:
@@ -173,48 +146,29 @@ class CassandraSink(OfCassandra, SinkOptions):
             written = StructType([field for field in schema if field.name not in aside])
             if self.create is not None:
                 self._plan.make(session, self.table, written)
-            table = self._find(session)
+            table = self.find(session)
         if self.timestamp is not None and self.timestamp not in table.columns:
             # Only the time of the write comes from it.
             written = StructType([field for field in written if field.name != self.timestamp])
         problems = misfits(table, written) + self._wrong_key(table)
         if problems:
             raise BuildError("\n  ".join([f"table {self.table} does not fit the rows:", *problems]))
-        load(spark, self.spark_access())
-        self._found = table
+        writer = _Upserts(self, table)
+        load(spark, self.spark_access(writer.session))
+        return writer
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
-        """Upsert the batch, and delete what it says; waits for a cluster that is away for a while."""
-        from penstock.connectors.cassandra._write import Write, patiently
-
-        if self._found is None:
-            raise PenstockError(f"table {self.table} was not looked at; call 'fit' before the first batch")
-        table = self._found
-
-        def write() -> None:
-            try:
-                Write(self.access, table, self.spark_access(), **self._how()).write(rows)
-            except Exception:
-                self._session_number = next(SESSIONS)
-                raise
-
-        patiently(write, self.access, _stopped(rows, batch))
-
-    def _how(self) -> dict[str, Any]:
-        ttl_seconds = int(seconds(self.ttl)) if self.ttl else None
-        return {
-            "timestamp": self.timestamp,
-            "delete_when": self.delete_when,
-            "keep_nulls": self.nulls == "keep",
-            "ttl_seconds": ttl_seconds,
-        }
+    @property
+    def destination(self) -> tuple[str, ...]:
+        """The table."""
+        return ("table", self.table, self.hosts)
 
     @property
     def _plan(self) -> Plan:
         assert self.create is not None
         return Plan(self.create.key, self.create.order, self.create.replication)
 
-    def _find(self, session: Any) -> Table:
+    def find(self, session: Any) -> Table:
+        """The table as Cassandra describes it."""
         fix = "create it first, or let 'create: {key: [column]}' do it"
         return cassandra_table.find(session, self.hosts, self.table, fix)
 
@@ -236,6 +190,38 @@ class CassandraSink(OfCassandra, SinkOptions):
             if name is not None and kinds.get(name) != kind:
                 found = f"is {kinds[name]}" if name in kinds else "is no column of the rows"
                 raise BuildError(f"{option!r} is {name!r}, which {found}; name a column of type {kind}")
+
+
+@dataclass
+class _Upserts(Writer):
+    """Upserts each batch by primary key."""
+
+    sink: CassandraSink
+    table: Table
+    session: int = field(default_factory=SESSIONS.__next__)
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """Upsert the batch, and delete what it says; waits for a cluster that is away for a while."""
+        from penstock.connectors.cassandra._write import Write, patiently
+
+        sink = self.sink
+
+        def write() -> None:
+            try:
+                Write(
+                    sink.access,
+                    self.table,
+                    sink.spark_access(self.session),
+                    timestamp=sink.timestamp,
+                    delete_when=sink.delete_when,
+                    keep_nulls=sink.nulls == "keep",
+                    ttl_seconds=int(seconds(sink.ttl)) if sink.ttl else None,
+                ).write(rows)
+            except Exception:
+                self.session = next(SESSIONS)
+                raise
+
+        patiently(write, sink.access, _stopped(rows, batch))
 
 
 def _stopped(rows: DataFrame, batch: Batch) -> Callable[[], bool]:

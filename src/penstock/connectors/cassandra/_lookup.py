@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock import cql
+from penstock.connector import LookupRequest
 from penstock.connectors.cassandra._table import Access, Table, require_readable
 from penstock.errors import BuildError
-from penstock.options import Lookup
+from penstock.options import quote
+from penstock.spark.columns import column
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 _FOUND = "_penstock_found"
 
 
-def joined(rows: DataFrame, access: Access, table: Table, schema: str | None, lookup: Lookup) -> DataFrame:
+def joined(rows: DataFrame, access: Access, table: Table, schema: str | None, lookup: LookupRequest) -> DataFrame:
     """The rows with the columns that were asked for; a row without a match is left out or has nulls."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -25,14 +27,14 @@ def joined(rows: DataFrame, access: Access, table: Table, schema: str | None, lo
     _require_key(rows, table, lookup)
     wanted = _wanted(table, declared, lookup)
     found = _reader(rows, access, table, wanted, lookup)
-    keys = F.struct(*(F.col(f"`{ours}`").alias(theirs) for ours, theirs in lookup.on.items()))
+    keys = F.struct(*(column(ours).alias(theirs) for ours, theirs in lookup.on.items()))
     rows = rows.withColumn(_FOUND, found(keys))
-    own = [F.col(f"`{name}`") for name in rows.columns if name != _FOUND]
+    own = [column(name) for name in rows.columns if name != _FOUND]
     spread = F.inline if lookup.kind == "inner" else F.inline_outer
     return rows.select(*own, spread(_FOUND))
 
 
-def _reader(rows: DataFrame, access: Access, table: Table, wanted: StructType, lookup: Lookup) -> Any:
+def _reader(rows: DataFrame, access: Access, table: Table, wanted: StructType, lookup: LookupRequest) -> Any:
     """The function of a column of keys that gives the rows of each."""
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_type
@@ -64,11 +66,11 @@ def _columns(table: Table, schema: str | None) -> StructType:
         declared: Any = StructType.fromDDL(schema)
         require_readable(table, declared)
         return declared  # type: ignore[no-any-return]
-    made: Any = StructType.fromDDL(", ".join(f"`{name}` {table.type(name).spark}" for name in table.readable))
+    made: Any = StructType.fromDDL(", ".join(f"{quote(name)} {table.type(name).spark}" for name in table.readable))
     return made  # type: ignore[no-any-return]
 
 
-def _wanted(table: Table, declared: StructType, lookup: Lookup) -> StructType:
+def _wanted(table: Table, declared: StructType, lookup: LookupRequest) -> StructType:
     """What is added to the rows, under its new names."""
     from pyspark.sql.types import StructField, StructType
 
@@ -83,7 +85,7 @@ def _wanted(table: Table, declared: StructType, lookup: Lookup) -> StructType:
     return StructType([StructField(ours, declared[theirs].dataType) for ours, theirs in columns.items()])
 
 
-def _require_key(rows: DataFrame, table: Table, lookup: Lookup) -> None:
+def _require_key(rows: DataFrame, table: Table, lookup: LookupRequest) -> None:
     theirs = list(lookup.on.values())
     first = table.key[: max(len(theirs), len(table.partition_key))]
     if set(theirs) != set(first):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import cql
 from penstock.connectors.cassandra._table import Access, Table
+from penstock.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -50,7 +51,7 @@ class Write:
         # Read twice, computed once.
         rows.persist()
         try:
-            gone = F.coalesce(_column(self.delete_when), F.lit(False))
+            gone = F.coalesce(column(self.delete_when), F.lit(False))
             self._upsert(rows.where(~gone).drop(self.delete_when))
             self._delete(rows.where(gone))
         finally:
@@ -62,7 +63,7 @@ class Write:
 
         if self.timestamp is None:
             return self._one_for_each_key(rows)
-        time_of = _column(self.timestamp)
+        time_of = column(self.timestamp)
         missing = F.raise_error(F.lit(f"a row has no {self.timestamp!r}, which is the time of its write; leave it out"))
         rows = rows.withColumn(_WRITE_TIME, F.when(time_of.isNull(), missing).otherwise(F.unix_micros(time_of)))
         return rows if self.timestamp in self.table.columns else rows.drop(self.timestamp)
@@ -73,14 +74,14 @@ class Write:
         rest = [name for name in rows.columns if name not in self.table.key]
         # A delete first: of a row and its deletion, the deletion wins, as in Cassandra.
         rest.sort(key=lambda name: name != self.delete_when)
-        keyed = rows.groupBy(*map(_column, self.table.key))
+        keyed = rows.groupBy(*map(column, self.table.key))
         if not rest:
             return keyed.agg(F.count("*").alias(_WRITE_TIME)).drop(_WRITE_TIME)
         if self.keep_nulls:
             return keyed.agg(*(_greatest(rows, [name]).alias(name) for name in rest))
-        whole = F.struct(*map(_column, rest))
+        whole = F.struct(*map(column, rest))
         kept = keyed.agg(F.max_by(whole, _rank(rows, rest)).alias("_row"))
-        return kept.select(*map(_column, self.table.key), "_row.*")
+        return kept.select(*map(column, self.table.key), "_row.*")
 
     def _upsert(self, rows: DataFrame) -> None:
         options = {**self.options, "spark.cassandra.output.ignoreNulls": str(self.keep_nulls).lower()}
@@ -95,12 +96,12 @@ class Write:
 
         keyspace, _, name = self.table.name.partition(".")
         at = " USING TIMESTAMP ?" if self.timestamp is not None else ""
-        where = " AND ".join(f"{cql.quoted(column)} = ?" for column in self.table.key)
+        where = " AND ".join(f"{cql.quoted(name)} = ?" for name in self.table.key)
         text = f"DELETE FROM {cql.quoted(keyspace)}.{cql.quoted(name)}{at} WHERE {where}"  # noqa: S608
         columns = [_WRITE_TIME, *self.table.key] if self.timestamp is not None else list(self.table.key)
         kinds = tuple(self.table.type(column).name if column != _WRITE_TIME else "bigint" for column in columns)
         statement = cassandra_keys.shipped(self.access, text, kinds)
-        rows.select(*map(_column, columns)).foreachPartition(partial(cassandra_keys.run, statement))
+        rows.select(*map(column, columns)).foreachPartition(partial(cassandra_keys.run, statement))
 
 
 def patiently(write: Callable[[], None], access: Access, stopped: Callable[[], bool]) -> None:
@@ -117,17 +118,11 @@ def patiently(write: Callable[[], None], access: Access, stopped: Callable[[], b
                 continue
 
 
-def _column(name: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(f"`{name}`")
-
-
 def _rank(rows: DataFrame, names: list[str]) -> Column:
     """What the greatest row is judged by; maps have no order, so they are judged as text."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    whole = F.struct(*map(_column, names))
+    whole = F.struct(*map(column, names))
     kinds: Any = (rows.schema[name].dataType.simpleString() for name in names)
     return F.to_json(whole) if any("map<" in kind for kind in kinds) else whole
 
@@ -136,4 +131,4 @@ def _greatest(rows: DataFrame, names: list[str]) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     (name,) = names
-    return F.max_by(_column(name), F.when(_column(name).isNotNull(), _rank(rows, names)))
+    return F.max_by(column(name), F.when(column(name).isNotNull(), _rank(rows, names)))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from penstock.connectors._table_schema import SchemaDiff, one_per_key, quoted, require_columns
-from penstock.connectors.delta._table import DeltaTable, apart
+from penstock.connector import Batch, Fact, PrintStatus, SinkOptions, SourceOptions, Writer
+from penstock.connectors._table_schema import SchemaDiff, TableColumn, one_per_key, require_columns, widens
 from penstock.errors import BuildError
-from penstock.options import Batch, Duration, Names, Options, SinkOptions, SourceOptions, seconds
+from penstock.options import Duration, Names, Options, parse_time, seconds
+from penstock.spark.columns import column
+from penstock.spark.delta import DeltaTable
+from penstock.spark.internals import clone_session, move_to_session
 from penstock.text import join_words
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ _SESSION = {
     # And writes a summary of the whole table after every 10 commits, which takes as long as several batches.
     "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
 }
-# Of 10,000 tasks, by default, that list the folders of a table when old files are looked for.
+# VACUUM lists folders with 10,000 tasks by default; 16 are enough here.
 _FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
 _TRANSACTION = "spark.databricks.delta.write"
 _LEAST_VACUUM_HOURS = 168.0
@@ -37,11 +40,9 @@ _LEAST_VACUUM_HOURS = 168.0
 
 def _moment(text: str) -> str:
     try:
-        parsed = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        return parse_time(text).strftime("%Y-%m-%d %H:%M:%S.%f")
     except ValueError:
         raise ValueError(f"{text!r} is not a version or a time like '2024-05-01 12:00:00'") from None
-    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)
-    return zoned.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def _size(text: str) -> str:
@@ -62,7 +63,6 @@ class DeltaSource(SourceOptions):
     jars: ClassVar[tuple[str, ...]] = ("delta",)
     session: ClassVar[Mapping[str, str]] = _SESSION
     paths: ClassVar[tuple[str, ...]] = ("path",)
-    can_be_static: ClassVar[bool] = True
 
     path: str = Field(min_length=1, description="The folder of the table.")
     start: Literal["earliest", "latest"] | Version | Moment = Field(
@@ -89,10 +89,11 @@ class DeltaSource(SourceOptions):
             raise ValueError("'change_feed' has every change; take 'on_change' out")
         return self
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:  # noqa: ARG002
-        """An error in our words if a local folder is no Delta table."""
+    def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:  # noqa: ARG002
+        """Whether a local folder is a Delta table."""
         if "://" not in self.path and not Path(self.path, "_delta_log").is_dir():
             raise BuildError(f"there is no Delta table in {self.path}; write it first, or correct 'path'")
+        yield Fact("table", self.path)
 
     def explain(self, failure: str) -> str | None:
         """Rows of the table that were deleted or updated."""
@@ -130,6 +131,11 @@ class DeltaSource(SourceOptions):
         if self.as_of is not None:
             reader = reader.option("versionAsOf" if isinstance(self.as_of, int) else "timestampAsOf", self.as_of)
         return reader.load(self.path)
+
+    @property
+    def tells_changes(self) -> bool:
+        """The log of the table can be listed."""
+        return True
 
     def version(self) -> object:
         """The number of the newest commit."""
@@ -205,16 +211,13 @@ class DeltaSink(SinkOptions):
     )
     compact: Compact | None = Field(default=None, description="When small files are put together.")
 
-    _last: tuple[str, int] | None = PrivateAttr(default=None)
-    """The query and the batch of the commit that this process made last."""
-
     @model_validator(mode="after")
     def _hangs_together(self) -> Self:
         if self.latest_by and not self.key:
             raise ValueError("'latest_by' needs 'key'")
         return self
 
-    def unfit(self, mode: str) -> str | None:
+    def refuses_mode(self, mode: str) -> str | None:
         """Why these options cannot write a mode."""
         if mode == "update" and not self.key:
             return "mode update replaces rows, and a delta sink finds them by 'key'; add 'key: [...]'"
@@ -224,24 +227,29 @@ class DeltaSink(SinkOptions):
 
     def check_columns(self, schema: StructType, mode: str) -> None:
         """The mode can be written, and the columns that options name are there."""
-        problem = self.unfit(mode)
+        problem = self.refuses_mode(mode)
         if problem:
             raise BuildError(problem)
         named = {"partition_by": self.partition_by, "key": self.key, "latest_by": filter(None, [self.latest_by])}
         for option, names in named.items():
             require_columns(schema, option, names)
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
-        """Make the table if there is none; add columns, or name those that do not fit."""
+    @property
+    def destination(self) -> tuple[str, ...]:
+        """The folder of the table."""
+        return ("path", self.path)
+
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
+        """Create the table if there is none; add columns, or name those that do not match."""
         self.check_columns(schema, mode)
         table = DeltaTable(spark, self.path)
         if not table.exists:
-            table.make(schema, self.partition_by, self.spark_options)
-            return
+            table.create(schema, self.partition_by, self.spark_options)
+            return _Commits(self)
         self._check_partitions(table)
-        misfits = SchemaDiff.between(schema, table.columns)
-        missing = misfits.missing if self.schema_ == "fail" else [each for each in misfits.missing if each.required]
-        misfits.refuse(
+        diff = SchemaDiff.between(schema, _columns(table))
+        missing = diff.missing if self.schema_ == "fail" else [each for each in diff.missing if each.required]
+        diff.refuse(
             f"the table in {self.path}",
             missing=missing,
             extra=self.schema_ == "fail",
@@ -249,27 +257,9 @@ class DeltaSink(SinkOptions):
             if self.schema_ == "fail"
             else "change what the sink reads, or the table",
         )
-        if self.schema_ == "add" and misfits.extra:
-            table.make(schema, (), self.spark_options)
-
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
-        """One commit with the batch's number; nothing if the table has it already. Then compaction, if it is due."""
-        # Only what follows a commit of our own cannot be there yet; one that failed may have been made all the same.
-        follows, self._last = self._last == (batch.query, batch.number - 1), None
-        found = apart(rows, _writer(batch), self._settings(batch))
-        table = DeltaTable(found.sparkSession, self.path)
-        shaped = _shaped(found, table.schema)
-        if batch.mode == "complete":
-            shaped.write.format("delta").mode("overwrite").options(**self.spark_options).save(self.path)
-        elif self.key:
-            table.merge(one_per_key(shaped, self.key, self.latest_by), self.key, self.latest_by)
-        elif follows:
-            table.append(shaped, _writer(batch), self.spark_options)
-        else:
-            shaped.write.format("delta").mode("append").options(**self.spark_options).save(self.path)
-        self._last = (batch.query, batch.number)
-        if self.compact:
-            self._compact(self.compact, rows, batch)
+        if self.schema_ == "add" and diff.extra:
+            table.create(schema, (), self.spark_options)
+        return _Commits(self)
 
     def _check_partitions(self, table: DeltaTable) -> None:
         found = table.partition_columns
@@ -277,44 +267,104 @@ class DeltaSink(SinkOptions):
             says = f"the table in {self.path} is partitioned by {join_words(found, 'and')}"
             raise BuildError(f"{says}, not by {join_words(self.partition_by, 'and')}; correct 'partition_by' or 'path'")
 
+
+@dataclass
+class _Commits(Writer):
+    """Commits each batch once, with its number, in a session of its own: targets are written side by side."""
+
+    sink: DeltaSink
+    _spark: SparkSession | None = None
+    _table: DeltaTable | None = None
+    _last: tuple[str, int] | None = None
+    """The query and the batch of the commit that this process made last."""
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
+        """One commit with the batch's number; nothing if the table has it already. Then compaction, if it is due."""
+        # Only a batch that follows a commit of our own cannot be there yet; a commit that failed may have been made.
+        follows, self._last = self._last == (batch.query, batch.number - 1), None
+        sink, spark, table = self.sink, *self._open_table(rows)
+        _set(spark, self._settings(batch))
+        matched = _match_columns(move_to_session(rows, spark), table.schema)
+        if batch.mode == "complete":
+            matched.write.format("delta").mode("overwrite").options(**sink.spark_options).save(sink.path)
+        elif sink.key:
+            table.merge(one_per_key(matched, sink.key, sink.latest_by), sink.key, sink.latest_by)
+        elif follows:
+            table.append(matched, _writer(batch), sink.spark_options)
+        else:
+            matched.write.format("delta").mode("append").options(**sink.spark_options).save(sink.path)
+        self._last = (batch.query, batch.number)
+        if sink.compact:
+            self._compact(sink.compact, spark, table, batch)
+
+    def _open_table(self, rows: DataFrame) -> tuple[SparkSession, DeltaTable]:
+        if self._spark is None or self._table is None:
+            # Of the batch's session, which has settings of the query; once, as a clone is freed only late.
+            self._spark = clone_session(rows.sparkSession)
+            self._table = DeltaTable(self._spark, self.sink.path)
+        return self._spark, self._table
+
     def _settings(self, batch: Batch) -> dict[str, str | None]:
         return {
             f"{_TRANSACTION}.txnAppId": _writer(batch),
             f"{_TRANSACTION}.txnVersion": str(batch.number),
-            "spark.databricks.delta.optimizeWrite.enabled": str(self.optimize_write).lower(),
+            "spark.databricks.delta.optimizeWrite.enabled": str(self.sink.optimize_write).lower(),
             **({"spark.databricks.delta.optimizeWrite.binSize": self._spark_size} if self._spark_size else {}),
         }
 
-    def _compact(self, when: Compact, rows: DataFrame, batch: Batch) -> None:
+    def _compact(self, when: Compact, spark: SparkSession, table: DeltaTable, batch: Batch) -> None:
         # After the batch's own commit and in its thread: never at the same time as a write of this sink.
+        if when.batches:
+            is_due = (batch.number + 1) % when.batches == 0
+        else:
+            is_due = table.seconds_since_compaction() >= seconds(when.every)
+        if not is_due:
+            return
         sizes = ("maxFileSize", "minFileSize") if self._spark_size else ()
         settings = {f"spark.databricks.delta.optimize.{name}": str(self._bytes) for name in sizes}
-        no_number = {f"{_TRANSACTION}.txnAppId": None, f"{_TRANSACTION}.txnVersion": None}
-        table = DeltaTable(apart(rows, _writer(batch), settings | no_number | _FEW_TASKS).sparkSession, self.path)
-        if when.batches:
-            due = (batch.number + 1) % when.batches == 0
-        else:
-            due = table.compacted_seconds_ago() >= seconds(when.every)
-        if due:
-            table.compact()
-            if when.vacuum:
-                table.vacuum(seconds(when.vacuum) / 3600)
+        no_transaction = {f"{_TRANSACTION}.txnAppId": None, f"{_TRANSACTION}.txnVersion": None}
+        _set(spark, settings | no_transaction | _FEW_TASKS)
+        table.compact()
+        if when.vacuum:
+            table.vacuum(seconds(when.vacuum) / 3600)
 
     @property
     def _spark_size(self) -> str:
-        return (self.target_file_size or "").replace(" ", "").removesuffix("B").lower()
+        return (self.sink.target_file_size or "").replace(" ", "").removesuffix("B").lower()
 
     @property
     def _bytes(self) -> int:
         return int(self._spark_size[:-1]) * {"k": 2**10, "m": 2**20, "g": 2**30}[self._spark_size[-1]]
 
 
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
+
+
+def _columns(table: DeltaTable) -> list[TableColumn]:
+    """The table's columns, as rows are compared with them."""
+    return [
+        TableColumn(
+            field.name,
+            field.dataType.simpleString(),
+            # Delta fills these by itself.
+            required=not field.nullable and not any(key.startswith("delta.") for key in field.metadata),
+            takes=lambda found, wanted=field.dataType: widens(found, wanted),  # type: ignore[misc]
+        )
+        for field in table.schema
+    ]
+
+
 def _writer(batch: Batch) -> str:
     return f"{batch.writer}:{batch.query}"
 
 
-def _shaped(rows: DataFrame, schema: StructType) -> DataFrame:
+def _match_columns(rows: DataFrame, schema: StructType) -> DataFrame:
     """The columns that the table has, in its types and its spelling."""
     ours = {name.lower(): name for name in rows.columns}
     both = [field for field in schema if field.name.lower() in ours]
-    return rows.select(*(quoted(ours[field.name.lower()]).cast(field.dataType).alias(field.name) for field in both))
+    return rows.select(*(column(ours[field.name.lower()]).cast(field.dataType).alias(field.name) for field in both))

@@ -6,12 +6,23 @@ Kafka client set arrives), AMQP's byte offsets (an offset here is the sequence n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from penstock.connector import (
+    ALL_TRIGGERS,
+    EPOCH,
+    ConnectorOptions,
+    Fact,
+    Gap,
+    PrintStatus,
+    SinkOptions,
+    SourceOptions,
+    Writer,
+)
 from penstock.connectors.eventhubs._columns import as_events
 from penstock.connectors.eventhubs._connection import Connection, Policy, of_policy, of_string, require_hub
 from penstock.connectors.eventhubs._start import parse
@@ -19,7 +30,7 @@ from penstock.connectors.kafka import KafkaSink, KafkaSource, MissingTopicError
 from penstock.connectors.kafka import settings as kafka_settings
 from penstock.connectors.kafka.security import Sasl, Tls
 from penstock.errors import BuildError, PenstockError
-from penstock.options import ALL_TRIGGERS, Batch, Gap, Options, Secret, SecretText, Seen, SinkOptions, SourceOptions
+from penstock.options import Secret, SecretText
 from penstock.text import join_words
 
 if TYPE_CHECKING:
@@ -44,8 +55,8 @@ _PRODUCER = {**_CLIENT, "kafka.compression.type": "none", "kafka.max.request.siz
 _ROUND_ROBIN = {"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}
 
 
-class _EventHub(Options):
-    """What source and sink share: which hub, and what opens it."""
+class EventHubOptions(ConnectorOptions):
+    """Which hub, and what opens it."""
 
     jars: ClassVar[tuple[str, ...]] = ("kafka",)
 
@@ -58,10 +69,7 @@ class _EventHub(Options):
     hub: str | None = Field(default=None, description="The Event Hub, unless the connection string names it.")
     tls: Tls | None = Field(default=None, description="Certificates, if the system's are not those to trust: {ca}.")
 
-    if TYPE_CHECKING:
-        options: dict[str, Any]
-
-    _check_options = field_validator("options", check_fields=False)(kafka_settings.refuse_forbidden)
+    _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
 
     @model_validator(mode="after")
     def _opens_one_hub(self) -> Self:
@@ -89,10 +97,10 @@ class _EventHub(Options):
             return self
         return self.model_copy(update={"tls": self.tls.with_absolute_paths(folder)})
 
-    def probe(self, wait_seconds: float, say: Callable[[str], None]) -> Iterator[Seen]:
+    def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
         """Whether the namespace answers, takes the connection string, and has the hub."""
         try:
-            yield from self._kafka.probe(wait_seconds, say)
+            yield from self._kafka.probe(wait_seconds, print_status)
         except MissingTopicError as error:
             says = str(error).replace("Kafka at ", "the namespace at ").replace(" topic ", " hub ")
             raise PenstockError(says) from error
@@ -118,7 +126,7 @@ class _EventHub(Options):
         return {"servers": place.servers, "tls": self.tls or Tls(), "sasl": sasl}
 
 
-class EventHubsSource(_EventHub, SourceOptions):
+class EventHubsSource(EventHubOptions, SourceOptions):
     """Events of an Event Hub; replayable, so a restart reads on from the checkpoint."""
 
     kind: ClassVar[str] = "eventhubs"
@@ -184,7 +192,7 @@ class EventHubsSource(_EventHub, SourceOptions):
         return KafkaSink.model_construct(**self._shared, topic=self._hub, options={**_PRODUCER, **self.options})
 
     @property
-    def declared_columns(self) -> str:
+    def spark_columns(self) -> str:
         """The columns that `read` gives for every hub."""
         return _COLUMNS
 
@@ -205,6 +213,19 @@ class EventHubsSource(_EventHub, SourceOptions):
         """The hub, which Kafka calls a topic."""
         return (self._hub,)
 
+    @property
+    def skips_lost_data(self) -> bool:
+        """Whether `on_data_loss` allows to continue."""
+        return self.on_data_loss != "fail"
+
+    def identity(self) -> dict[str, str]:
+        """A hub has no id that would tell when it was recreated."""
+        return {}
+
+    def record_facts(self, name: str, number: int) -> Any:
+        """An event's partition, offset, sequence number and time."""
+        return {"partition": "0", "offset": str(number), "sequenceNumber": number, "enqueuedTime": EPOCH}.get(name)
+
     def reads_positions(self, positions: Any) -> bool:
         """Whether these are sequence numbers of this hub."""
         return self._kafka.reads_positions(positions)
@@ -224,7 +245,7 @@ class EventHubsSource(_EventHub, SourceOptions):
         return self.model_copy(update={"start": begin, "events_per_trigger": most, "on_data_loss": "skip"})
 
 
-class EventHubsSink(_EventHub, SinkOptions):
+class EventHubsSink(EventHubOptions, SinkOptions):
     """Events of an Event Hub; at-least-once: a batch that is replayed after a crash is sent again."""
 
     kind: ClassVar[str] = "eventhubs"
@@ -257,9 +278,10 @@ class EventHubsSink(_EventHub, SinkOptions):
         """Spark sends events by itself."""
         return True
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The columns that are sent are there."""
-        self.check_columns(schema, mode)
+    @property
+    def destination(self) -> tuple[str, ...]:
+        """The hub."""
+        return ("hub", self._hub, self._place.servers)
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The columns that are sent are there."""
@@ -270,10 +292,11 @@ class EventHubsSink(_EventHub, SinkOptions):
             fix = f"there is {there}; name one with 'body' or 'partition_key', or set 'value: json' to send whole rows"
             raise BuildError(f"its rows have no column {join_words(map(repr, missing))}; {fix}")
 
-    def write(self, rows: DataFrame) -> DataStreamWriter:
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of events."""
-        return self._kafka.write(rows)
+        return self._kafka.write_stream(rows)
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
-        """Send one batch; a replayed one is sent again."""
-        self._kafka.write_batch(rows, batch)
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
+        """Check the columns; the writer sends a replayed batch again."""
+        self.check_columns(schema, mode)
+        return self._kafka.open(spark, schema, mode)

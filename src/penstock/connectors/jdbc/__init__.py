@@ -6,19 +6,22 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from penstock.connector import Batch, ConnectorOptions, Fact, PrintStatus, SinkOptions, SourceOptions, Writer
 from penstock.connectors._table_schema import one_per_key, refuse_null_keys, require_columns
 from penstock.connectors.jdbc._connection import Connection, Name, connected
 from penstock.connectors.jdbc._databases import Database, database
 from penstock.connectors.jdbc._tables import ROW, Staged, Target
 from penstock.errors import BuildError, UnreachableError
-from penstock.options import Batch, Names, SecretText, SinkOptions, SourceOptions
+from penstock.options import Names, SecretText
+from penstock.spark.internals import active_jvm, jvm
 from penstock.text import Waiting
 
 if TYPE_CHECKING:
@@ -47,19 +50,15 @@ Url = Annotated[str, AfterValidator(_url)]
 Table = Annotated[str, AfterValidator(_table)]
 
 
-class _Jdbc:
-    """What source and sink share: which database, and how it is opened."""
+class JdbcOptions(ConnectorOptions):
+    """Which database, and how it is opened."""
 
     jars: ClassVar[tuple[str, ...]] = ("postgresql", "sqlite")
-    url: str
-    user: str | None
-    password: str | None
-    driver: str | None
-    if TYPE_CHECKING:
 
-        @property
-        def spark_options(self) -> dict[str, str]:
-            """As every connector has them."""
+    url: Url = Field(repr=False, description="The database, like 'jdbc:postgresql://host:5432/name'.")
+    user: str | None = Field(default=None, description="The user.")
+    password: SecretText | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
+    driver: str | None = Field(default=None, description="The class of the driver, if it does not name itself.")
 
     @property
     def database(self) -> Database:
@@ -81,13 +80,14 @@ class _Jdbc:
         prefix, found, path = self.url.partition("jdbc:sqlite:")
         if prefix or not found or path.startswith("file:") or Path(path.split("?")[0]).is_absolute():
             return self
-        return self.model_copy(update={"url": f"{found}{folder.resolve() / path}"})  # type: ignore[attr-defined,no-any-return]
+        return self.model_copy(update={"url": f"{found}{folder.resolve() / path}"})
 
-    def preflight(self, wait_seconds: float, say: Callable[[str], None]) -> None:
-        """An error in our words if no PostgreSQL answers in this time."""
+    def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
+        """Whether PostgreSQL answers in this time."""
         match = re.match(r"jdbc:postgresql://(?:[^/@]*@)?([^/:?,]+)(?::(\d+))?(?=[/?]|$)", self.url)
         if match:
-            _wait_for(match[1], int(match[2] or 5432), wait_seconds, say)
+            _wait_for(match[1], int(match[2] or 5432), wait_seconds, print_status)
+            yield Fact("connection", f"{match[1]}:{match[2] or 5432} answers")
 
     @property
     def connection_options(self) -> dict[str, str]:
@@ -97,27 +97,21 @@ class _Jdbc:
         return {**self.database.properties, **given, **self.spark_options}
 
     @contextmanager
-    def connected(self, jvm: Any) -> Iterator[Connection]:
+    def connected(self, java: Any) -> Iterator[Connection]:
         """A connection of Spark's driver."""
         # Spark wants to know of a table too, and does not look at it.
-        with connected(jvm, {**self.connection_options, "dbtable": "t"}, self.address) as connection:
+        with connected(java, {**self.connection_options, "dbtable": "t"}, self.address) as connection:
             yield connection
 
 
-class JdbcSource(_Jdbc, SourceOptions):
+class JdbcSource(JdbcOptions, SourceOptions):
     """A table or a query of a database, as a static table beside the streams."""
 
     kind: ClassVar[str] = "jdbc"
-    can_be_static: ClassVar[bool] = True
-    can_be_stream: ClassVar[bool] = False
     promise: ClassVar[str] = "a table beside the streams: as it is when it is read"
 
-    url: Url = Field(repr=False, description="The database, like 'jdbc:postgresql://host:5432/name'.")
     table: Table | None = Field(default=None, description="The table, or schema.table.")
     query: str | None = Field(default=None, min_length=1, description="A SELECT in the database's own SQL.")
-    user: str | None = Field(default=None, description="Who reads.")
-    password: SecretText | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
-    driver: str | None = Field(default=None, description="The class of the driver, if it does not name itself.")
     fetch_size: int = Field(default=1000, ge=1, description="How many rows come over at once.")
     partition_column: str | None = Field(
         default=None, description="Read in parallel, cut by this column: a number, a date or a time."
@@ -139,17 +133,13 @@ class JdbcSource(_Jdbc, SourceOptions):
         return self
 
     @property
-    def tells_changes(self) -> bool:  # type: ignore[override]
-        """A database says that a table has changed only if it is asked."""
+    def tells_changes(self) -> bool:
+        """A database tells that a table has changed only if `version_query` asks it."""
         return self.version_query is not None
-
-    def read(self, spark: SparkSession) -> DataFrame:  # noqa: ARG002
-        """A database has no stream of its rows."""
-        raise BuildError("a database can only be read as a static table; add 'static: true'")
 
     def read_static(self, spark: SparkSession) -> DataFrame:
         """The columns of the table or of the query."""
-        with self.connected(spark._jvm) as connection:
+        with self.connected(jvm(spark)) as connection:
             selection = self._selection(connection)
             known = self.database.read_options(connection, selection)
         cut = {
@@ -164,12 +154,9 @@ class JdbcSource(_Jdbc, SourceOptions):
 
     def version(self) -> object:
         """What `version_query` says."""
-        from pyspark import SparkContext
-
         if self.version_query is None:
             raise BuildError("a database does not tell when a table has changed; set 'version_query' or a duration")
-        running: Any = SparkContext._active_spark_context
-        with self.connected(running._jvm) as connection:
+        with self.connected(active_jvm()) as connection:
             return connection.first(self.version_query)
 
     def _selection(self, connection: Connection) -> str:
@@ -181,7 +168,7 @@ class JdbcSource(_Jdbc, SourceOptions):
         return connection.quoted(table)
 
 
-class JdbcSink(_Jdbc, SinkOptions):
+class JdbcSink(JdbcOptions, SinkOptions):
     """A table of a database; exactly-once: a batch and its number are written in one transaction.
 
     Executors write into a table aside, which is moved over in that transaction. Without `key` rows are added; with it
@@ -191,11 +178,7 @@ class JdbcSink(_Jdbc, SinkOptions):
     kind: ClassVar[str] = "jdbc"
     promise: ClassVar[str] = "exactly-once: a batch and its number are written in one transaction"
 
-    url: Url = Field(repr=False, description="The database, like 'jdbc:postgresql://host:5432/name'.")
     table: Table = Field(description="The table, or schema.table.")
-    user: str | None = Field(default=None, description="Who writes.")
-    password: SecretText | None = Field(default=None, repr=False, description="Write ${env:NAME} or ${file:path}.")
-    driver: str | None = Field(default=None, description="The class of the driver, if it does not name itself.")
     key: Names = Field(default=(), description="Columns that say which row is replaced; needed for mode update.")
     latest_by: str | None = Field(
         default=None, description="With `key`: of rows of one key, the one with the greatest value stays."
@@ -218,7 +201,7 @@ class JdbcSink(_Jdbc, SinkOptions):
             raise ValueError("'latest_by' needs 'key'")
         return self
 
-    def unfit(self, mode: str) -> str | None:
+    def refuses_mode(self, mode: str) -> str | None:
         """Why these options cannot write a mode."""
         if mode == "update" and not self.key:
             return "mode update replaces rows, and a jdbc sink finds them by 'key'; add 'key: [...]'"
@@ -230,59 +213,75 @@ class JdbcSink(_Jdbc, SinkOptions):
 
     def check_columns(self, schema: StructType, mode: str) -> None:
         """The mode can be written, and the columns that options name are there."""
-        problem = self.unfit(mode)
+        problem = self.refuses_mode(mode)
         if problem:
             raise BuildError(problem)
         require_columns(schema, "key", self.key)
         require_columns(schema, "latest_by", filter(None, [self.latest_by]))
 
-    def fit(self, spark: SparkSession, schema: StructType, mode: str) -> None:
-        """Make what is asked for; name every column that does not fit, and a key that is none."""
+    @property
+    def destination(self) -> tuple[str, ...]:
+        """The table."""
+        return ("table", self.table, self.url)
+
+    def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
+        """Create what is asked for; name every column that does not match, and a key that is not unique."""
         self.check_columns(schema, mode)
         master = str(spark.sparkContext.master)
         if self.database.one_writer and not re.match(r"local(\[|$)", master):
             says = f"{self.address} is a file of one machine, and Spark runs on {master}"
             raise BuildError(f"{says}; use another database, or a local master")
-        with self.connected(spark._jvm) as connection:
-            target = self._target(connection)
+        with self.connected(jvm(spark)) as connection:
+            target = self.target(connection)
             if self.create:
                 target.create(schema, self.key)
             target.check(schema, self.key if mode != "complete" else (), strict=self.schema_ == "fail")
             target.prepare()
+        return _TableWriter(self)
 
-    def write_batch(self, rows: DataFrame, batch: Batch) -> None:
+    def target(self, connection: Connection) -> Target:
+        """The table, through a connection."""
+        return Target(connection, self.database, self.table, self.address)
+
+
+@dataclass(frozen=True)
+class _TableWriter(Writer):
+    """Writes each batch and its number in one transaction."""
+
+    sink: JdbcSink
+
+    def write(self, rows: DataFrame, batch: Batch) -> None:
         """One transaction with the rows and the number; nothing if the number is there already."""
-        with self.connected(rows.sparkSession._jvm) as connection:
-            target = self._target(connection)
+        sink = self.sink
+        with sink.connected(jvm(rows.sparkSession)) as connection:
+            target = sink.target(connection)
             if target.has(batch):
                 return
             shaped = target.shaped(rows)
-            key = target.spelled(self.key) if batch.mode != "complete" else ()
-            latest = target.spelled([self.latest_by])[0] if self.latest_by and key else None
+            key = target.spelled(sink.key) if batch.mode != "complete" else ()
+            latest = target.spelled([sink.latest_by])[0] if sink.latest_by and key else None
             if key:
                 shaped = one_per_key(refuse_null_keys(shaped, key), key, latest)
-            staged = self._staged(target, shaped, batch)
-            with connection.transaction(_ISOLATION[self.isolation] if self.isolation else None):
+            staged = self._stage(target, shaped, batch)
+            with connection.transaction(_ISOLATION[sink.isolation] if sink.isolation else None):
                 target.move(staged, batch, key, latest)
             target.drop(staged.table)
 
-    def _staged(self, target: Target, rows: DataFrame, batch: Batch) -> Staged:
+    def _stage(self, target: Target, rows: DataFrame, batch: Batch) -> Staged:
         from pyspark.sql import functions as F  # noqa: N812
 
+        sink = self.sink
         table, mode = target.stage(batch, rows.columns)
-        written = self.database.as_written(rows).withColumn(ROW, F.monotonically_increasing_id())
-        if self.database.one_writer:
+        written = sink.database.as_written(rows).withColumn(ROW, F.monotonically_increasing_id())
+        if sink.database.one_writer:
             written = written.repartition(1)
-        options = {"batchsize": self.batch_size, "numPartitions": self.connections, **self.connection_options}
+        options = {"batchsize": sink.batch_size, "numPartitions": sink.connections, **sink.connection_options}
         writer = written.write.format("jdbc").mode(mode).options(**{key: str(each) for key, each in options.items()})
         writer.option("dbtable", target.connection.quoted(table)).save()
         return Staged(table, tuple(rows.columns))
 
-    def _target(self, connection: Connection) -> Target:
-        return Target(connection, self.database, self.table, self.address)
 
-
-def _wait_for(host: str, port: int, wait_seconds: float, say: Callable[[str], None]) -> None:
+def _wait_for(host: str, port: int, wait_seconds: float, print_status: PrintStatus) -> None:
     deadline = time.monotonic() + wait_seconds
     pause = threading.Event()
     while True:
@@ -294,5 +293,5 @@ def _wait_for(host: str, port: int, wait_seconds: float, say: Callable[[str], No
             if left <= 0:
                 says = f"no PostgreSQL answers at {host}:{port} after {wait_seconds:.0f} s ({error})"
                 raise UnreachableError(f"{says}; start it, or correct 'url'") from error
-            say(Waiting(f"waiting for PostgreSQL at {host}:{port} ({left:.0f} s left)"))
+            print_status(Waiting(f"waiting for PostgreSQL at {host}:{port} ({left:.0f} s left)"))
             pause.wait(min(_KNOCK_SECONDS, left))

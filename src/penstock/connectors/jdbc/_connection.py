@@ -63,7 +63,7 @@ class Connection:
     """One connection; nothing is kept that is not committed."""
 
     def __init__(self, jvm_connection: Any) -> None:
-        self._jvm = jvm_connection
+        self._java = jvm_connection
         self._meta = jvm_connection.getMetaData()
         self._quote = str(self._meta.getIdentifierQuoteString()).strip() or '"'
 
@@ -93,20 +93,20 @@ class Connection:
     def transaction(self, isolation: int | None = None) -> Iterator[None]:
         """Everything inside becomes true at once, or nothing does."""
         if isolation is not None:
-            self._jvm.setTransactionIsolation(isolation)
-        self._jvm.setAutoCommit(False)
+            self._java.setTransactionIsolation(isolation)
+        self._java.setAutoCommit(False)
         try:
             yield
-            self._jvm.commit()
+            self._java.commit()
         except BaseException:
-            self._jvm.rollback()
+            self._java.rollback()
             raise
         finally:
-            self._jvm.setAutoCommit(True)
+            self._java.setAutoCommit(True)
 
     def find(self, asked: Name) -> Name | None:
         """The table in the spelling of the database, which may keep names in upper or lower case."""
-        schema = asked.schema or self._jvm.getSchema()
+        schema = asked.schema or self._java.getSchema()
         for spelled in dict.fromkeys([asked.table, asked.table.lower(), asked.table.upper()]):
             for owner in dict.fromkeys([schema, *([schema.upper()] if schema else [])]):
                 if self._described(self._meta.getColumns, owner, spelled):
@@ -149,7 +149,7 @@ class Connection:
 
     def close(self) -> None:
         """Give the connection back."""
-        self._jvm.close()
+        self._java.close()
 
     def _described(self, ask: Any, schema: str | None, table: str) -> list[dict[str, Any]]:
         found = ask(None, self._exactly(schema), self._exactly(table), "%")
@@ -163,7 +163,7 @@ class Connection:
 
     @contextmanager
     def _statement(self, sql: str, values: Sequence[str | int]) -> Iterator[Any]:
-        statement = self._jvm.prepareStatement(sql)
+        statement = self._java.prepareStatement(sql)
         try:
             for at, value in enumerate(values, start=1):
                 if isinstance(value, int):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.jdbc._connection import Column, Connection, Name
+from penstock.options import quote
+from penstock.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -179,12 +181,10 @@ class SQLite(_OnConflict):
         """Dates and times as text that sorts: the driver would write milliseconds."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        from penstock.connectors._table_schema import quoted
-
         def text(name: str, kind: str) -> Any:
             if kind.startswith("timestamp"):
-                return F.date_format(quoted(name), "yyyy-MM-dd HH:mm:ss.SSSSSS").alias(name)
-            return quoted(name).cast("string").alias(name) if kind == "date" else quoted(name)
+                return F.date_format(column(name), "yyyy-MM-dd HH:mm:ss.SSSSSS").alias(name)
+            return column(name).cast("string").alias(name) if kind == "date" else column(name)
 
         return rows.select(*(text(field.name, field.dataType.simpleString()) for field in rows.schema))
 
@@ -198,7 +198,7 @@ class SQLite(_OnConflict):
         words = {"INTEGER": "bigint", "REAL": "double"}
         found = connection.types(f"SELECT * FROM {selection} WHERE 0")  # noqa: S608
         wide = [(name, words[_affinity(kind.upper())]) for name, kind in found if _affinity(kind.upper()) in words]
-        return {"customSchema": ", ".join(f"`{name}` {kind}" for name, kind in wide)} if wide else {}
+        return {"customSchema": ", ".join(f"{quote(name)} {kind}" for name, kind in wide)} if wide else {}
 
 
 def _numbered(connection: Connection, columns: Sequence[str]) -> str:

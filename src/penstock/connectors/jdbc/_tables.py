@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from penstock.connectors._table_schema import SchemaDiff, TableColumn, quoted
+from penstock.connector import Batch
+from penstock.connectors._table_schema import SchemaDiff, TableColumn
 from penstock.connectors.jdbc._connection import Column, Connection, Name
 from penstock.connectors.jdbc._databases import Database
 from penstock.errors import BuildError, RunError
-from penstock.options import Batch
+from penstock.spark.columns import column
 from penstock.text import join_words
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Target:
         """The columns that the table has, in its spelling."""
         ours = {name.lower(): name for name in rows.columns}
         both = [column.name for column in self.columns if column.name.lower() in ours]
-        return rows.select(*(quoted(ours[name.lower()]).alias(name) for name in both))
+        return rows.select(*(column(ours[name.lower()]).alias(name) for name in both))
 
     def stage(self, batch: Batch, columns: Sequence[str]) -> tuple[Name, str]:
         """An empty table aside, and how Spark writes to it.

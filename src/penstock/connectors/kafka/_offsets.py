@@ -8,9 +8,9 @@ from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.connector import Gap
 from penstock.connectors.kafka.topics import QUIET
 from penstock.errors import PenstockError, UnreachableError
-from penstock.options import Gap
 
 Positions = Mapping[str, Mapping[str, int]]
 Client = Mapping[str, Any]

@@ -8,16 +8,16 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.connector import Fact, PrintStatus
 from penstock.connectors.kafka import _tls_errors as distrust
 from penstock.connectors.kafka._probe import Handshake, Server, context, encrypted, handshake, speaks
 from penstock.connectors.kafka.security import Security
 from penstock.connectors.kafka.topics import QUIET, MissingTopicError
 from penstock.errors import PenstockError, RefusedError, UnreachableError
-from penstock.options import Seen
 from penstock.text import Waiting, join_words
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
 _SOON_DAYS = 30
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -41,15 +39,15 @@ class Examination:
     use: Literal["read", "write"] = "read"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def facts(self, wait_seconds: float, say: Say) -> Iterator[Seen]:
+    def facts(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
         """What is well, in the order in which a connection needs it; an error names the first thing that is not."""
         deadline = time.monotonic() + wait_seconds
-        server = self._reached(deadline, wait_seconds, say)
-        yield Seen("broker", f"answers at {server}")
-        yield from self._connected(server, say)
-        admin, known = self._let_in(deadline, wait_seconds, say)
+        server = self._reached(deadline, wait_seconds, print_status)
+        yield Fact("broker", f"answers at {server}")
+        yield from self._connected(server, print_status)
+        admin, known = self._let_in(deadline, wait_seconds, print_status)
         if self.security.sasl:
-            yield Seen("login", f"{self.who} is let in ({self.security.sasl.name})")
+            yield Fact("login", f"{self.who} is let in ({self.security.sasl.name})")
         yield from self._allowed(admin, known)
 
     @property
@@ -59,7 +57,7 @@ class Examination:
             return f"user {self.security.sasl.user!r}"
         return distrust.subject_of(self.security) or "a client without a name"
 
-    def _reached(self, deadline: float, wait_seconds: float, say: Say) -> Server:
+    def _reached(self, deadline: float, wait_seconds: float, print_status: PrintStatus) -> Server:
         try:
             servers = [Server.of(each) for each in self.servers.split(",") if each.strip()]
         except ValueError as error:
@@ -75,20 +73,20 @@ class Examination:
             left, why = deadline - time.monotonic(), join_words(dict.fromkeys(whys), "and")
             if left <= 0:
                 raise self._unreachable(wait_seconds, why)
-            say(Waiting(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left): {why}"))
+            print_status(Waiting(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left): {why}"))
             time.sleep(min(_LOOK_SECONDS, left))
 
     def _unreachable(self, wait_seconds: float, why: str) -> UnreachableError:
         says = f"no Kafka broker answers at {self.servers} after {wait_seconds:.0f} s: {why}"
         return UnreachableError(f"{says}; start it (penstock dev up kafka runs one here) or correct 'servers'")
 
-    def _connected(self, server: Server, say: Say) -> Iterator[Seen]:
+    def _connected(self, server: Server, print_status: PrintStatus) -> Iterator[Fact]:
         answer: Handshake | None
         if self.security.encrypted:
             answer, certificate = self._encrypted(server)
-            yield Seen("certificate", certificate.says)
+            yield Fact("certificate", certificate.says)
             if certificate.days < _SOON_DAYS:
-                say(f"the certificate of {server} expires in {certificate.days} days; have it renewed")
+                print_status(f"the certificate of {server} expires in {certificate.days} days; have it renewed")
         else:
             answer = self._plain(server)
         if answer is not None:
@@ -138,7 +136,9 @@ class Examination:
         if sasl is not None and sasl.name not in answer.mechanisms:
             raise RefusedError(f"{server} offers {offered}, not {sasl.mechanism}; set 'sasl.mechanism' to one of them")
 
-    def _let_in(self, deadline: float, wait_seconds: float, say: Say) -> tuple[AdminClient, Mapping[str, Any]]:
+    def _let_in(
+        self, deadline: float, wait_seconds: float, print_status: PrintStatus
+    ) -> tuple[AdminClient, Mapping[str, Any]]:
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -158,7 +158,7 @@ class Examination:
                 if time.monotonic() >= deadline:
                     last = (errors[-1] if errors else error.args[0]).str()
                     raise self._unreachable(wait_seconds, last) from error
-                say(Waiting(f"waiting for a Kafka broker at {self.servers} ({max(0, left):.0f} s left)"))
+                print_status(Waiting(f"waiting for a Kafka broker at {self.servers} ({max(0, left):.0f} s left)"))
 
     def _refused(self, says: str) -> RefusedError:
         sasl = self.security.sasl
@@ -167,7 +167,7 @@ class Examination:
         fix = "correct 'sasl.user' and 'sasl.password'"
         return RefusedError(f"Kafka at {self.servers} refuses {self.who}: wrong user or password ({sasl.name}); {fix}")
 
-    def _allowed(self, admin: AdminClient, known: Mapping[str, Any]) -> Iterator[Seen]:
+    def _allowed(self, admin: AdminClient, known: Mapping[str, Any]) -> Iterator[Fact]:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         if not self.topics:
@@ -191,7 +191,7 @@ class Examination:
                 continue
             self._require_right(topic, found.authorized_operations)
             count = len(found.partitions)
-            yield Seen("topic", f"{topic!r} has {count} partition{'' if count == 1 else 's'}, we may {self.use} it")
+            yield Fact("topic", f"{topic!r} has {count} partition{'' if count == 1 else 's'}, we may {self.use} it")
         if missing:
             others = sorted(name for name in known if not name.startswith("__"))
             raise MissingTopicError(self.servers, tuple(missing), others)

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from penstock.connectors._certificates import Material, is_inline, material
 from penstock.jaas import quoted
-from penstock.options import Options, Secret, SecretText, beside
+from penstock.options import Options, Secret, SecretText, absolute_path
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +43,7 @@ class Tls(Options):
     def with_absolute_paths(self, folder: Path) -> Tls:
         """The same with every path absolute."""
         given = {name: value for name in _PATHS if (value := getattr(self, name)) and not is_inline(value)}
-        return self.model_copy(update={name: beside(folder, value) for name, value in given.items()})
+        return self.model_copy(update={name: absolute_path(folder, value) for name, value in given.items()})
 
     @property
     def material(self) -> Material:

@@ -1,26 +1,26 @@
-// Everything that goes over the wire: the session, the stream of news, and looks.
-let proof = "";
+// Requests to the server: the session, the event stream, and previews.
+let csrf = "";
 
-export async function enter() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
+export async function logIn() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
     history.replaceState(null, "", "/#/");
-    const answer = await fetch("/login", {
-      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token: given }),
+    const response = await fetch("/login", {
+      method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }),
     });
-    if (!answer.ok) throw new Error(await answer.text());
-    proof = (await answer.json()).proof;
+    if (!response.ok) throw new Error(await response.text());
+    csrf = (await response.json()).csrf;
     return;
   }
-  const answer = await fetch("/api/session");
-  if (!answer.ok) throw new Error(await answer.text());
-  proof = (await answer.json()).proof;
+  const response = await fetch("/api/session");
+  if (!response.ok) throw new Error(await response.text());
+  csrf = (await response.json()).csrf;
 }
 
-export function stream(pipeline, handlers, linked) {
+export function stream(pipeline, handlers, onConnection) {
   const source = new EventSource(`/api/stream?pipeline=${encodeURIComponent(pipeline)}`);
-  source.onopen = () => linked(true);
-  source.onerror = () => linked(false);
+  source.onopen = () => onConnection(true);
+  source.onerror = () => onConnection(false);
   for (const [name, handle] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
   }
@@ -28,22 +28,22 @@ export function stream(pipeline, handlers, linked) {
 }
 
 async function post(path, body) {
-  const answer = await fetch(path, {
+  const response = await fetch(path, {
     method: "POST",
-    headers: { "content-type": "application/json", "x-penstock-proof": proof },
+    headers: { "content-type": "application/json", "x-penstock-csrf": csrf },
     body: JSON.stringify(body),
   });
-  if (!answer.ok) throw new Error(await answer.text());
-  return answer.json();
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
 }
 
-export async function look(asked, handlers) {
-  const { id } = await post("/api/explore", asked);
+export async function preview(request, handlers) {
+  const { id } = await post("/api/explore", request);
   const source = new EventSource(`/api/explore/${id}`);
   const close = () => source.close();
   for (const name of ["says", "columns", "rows", "end", "error"]) {
     source.addEventListener(name, (event) => {
-      if (!event.data) { close(); handlers.error({ says: "the page has lost the server" }); return; }
+      if (!event.data) { close(); handlers.error({ says: "the connection to the server was lost" }); return; }
       if (name === "end" || name === "error") close();
       handlers[name](JSON.parse(event.data));
     });

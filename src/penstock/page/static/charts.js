@@ -1,4 +1,4 @@
-// Time series and bars, drawn by uPlot in the colours of the page.
+// Time series and bar charts, drawn by uPlot in the colours of the page.
 const COLOURS = ["#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b"];
 
 function colour(name) {
@@ -15,7 +15,7 @@ function fromZero(_, low, high) {
   return [Math.min(0, low ?? 0), Math.max(high ?? 0, 1) * 1.05];
 }
 
-// A single batch is a minute around it, not years.
+// With a single batch the axis shows one minute around it.
 const TIME = {
   x: { range: (_, low, high) => (high - low < 60 ? [(low + high) / 2 - 30, (low + high) / 2 + 30] : [low, high]) },
   y: { range: fromZero },
@@ -28,7 +28,7 @@ function options(place, series, more = {}) {
   };
 }
 
-// One chart in `place`; `lines` are {name, of} where `of` takes a point. Stacked ones are drawn on top of each other.
+// A chart in `place`; each line is {name, of}, where `of` maps a point to its value.
 export function timeChart(place, lines, stacked = false) {
   const drawn = lines.map((line, at) => ({
     label: line.name, stroke: COLOURS[at % COLOURS.length], width: 1.5, spanGaps: true,
@@ -45,9 +45,9 @@ export function timeChart(place, lines, stacked = false) {
     show(points) {
       place.dataset.points = points.length;
       const last = points[points.length - 1];
-      const said = last ? lines.map((line) => `${line.name} ${line.of(last) ?? "unknown"}`).join(", ") : "no batch yet";
-      place.setAttribute("aria-label", `${place.dataset.name}: ${said}`);
-      // A line needs two points; a single one is shown as what it is.
+      const label = last ? lines.map((line) => `${line.name} ${line.of(last) ?? "unknown"}`).join(", ") : "no batch yet";
+      place.setAttribute("aria-label", `${place.dataset.name}: ${label}`);
+      // Too few points to see a line: show the points.
       drawn.forEach((line) => { line.points = { show: points.length < 3 }; });
       if (!plot) plot = new uPlot(options(place, order.map((at) => drawn[at]), { plot: { scales: TIME } }), data(points), place);
       else plot.setData(data(points));
@@ -57,7 +57,7 @@ export function timeChart(place, lines, stacked = false) {
   };
 }
 
-// Bars or a line over values that need not be numbers: each is a place on the axis.
+// Bars or a line over categories: each has its position on the axis.
 export function valueChart(place, kind) {
   let plot = null;
   let labels = [];

@@ -1,4 +1,4 @@
-// Elements from values. Text is only ever set as text: a record that holds HTML stays what it is.
+// Builds elements. Text is only ever set as text, so HTML in a record is not interpreted.
 export function el(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -43,18 +43,18 @@ export function span(seconds) {
   return `${Math.max(0, seconds).toFixed(seconds < 10 ? 1 : 0)} s`;
 }
 
-// How long ago something was; `tellAges` keeps it true.
+// How long ago something was; `updateAges` keeps it current.
 export function ago(seconds) {
   const made = el("span", { "data-at": seconds || null });
-  tellAge(made);
+  updateAge(made);
   return made;
 }
 
-export function tellAges() {
-  document.querySelectorAll("[data-at]").forEach(tellAge);
+export function updateAges() {
+  document.querySelectorAll("[data-at]").forEach(updateAge);
 }
 
-function tellAge(element) {
+function updateAge(element) {
   const at = Number(element.dataset.at ?? 0);
   element.textContent = at ? `${span(Math.max(0, Math.floor(Date.now() / 1000 - at)))} ago` : "–";
 }

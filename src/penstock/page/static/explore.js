@@ -1,22 +1,22 @@
-// A live look at a source, a step or a SELECT: rows as a table, bars or a line; paused and stopped at will.
-import { look } from "./api.js";
+// A live preview of a source, a step or a SELECT, as a table, bars or a line.
+import { preview } from "./api.js";
 import { valueChart } from "./charts.js";
 import { el, fill } from "./dom.js";
 import { ageOf, arrivals, grouped, timeColumn } from "./rows.js";
 
-const KEPT = 5000, SHOWN = 500;
+const MAX_KEPT = 5000, MAX_SHOWN = 500;
 
 export function explore(main, name, step, bad) {
   const fresh = () => ({ columns: [], mode: "", rows: [], waiting: [], paused: false, left: 0, arrived: 0, updates: 0, at: null });
   const state = { ...fresh(), running: null, chart: null, nodes: [] };
   const ui = {
-    what: el("select", { id: "what", "aria-label": "What to look at" }),
+    what: el("select", { id: "what", "aria-label": "What to preview" }),
     sql: el("textarea", { id: "sql", spellcheck: "false", "aria-label": "A SELECT over the streams", placeholder: "SELECT ... FROM a source or step (Ctrl+Enter runs)" }),
     start: el("select", { id: "start" }, el("option", { value: "latest" }, "from now on"), el("option", { value: "earliest" }, "from the beginning")),
     run: el("button", { id: "run", class: "main", type: "button", onclick: () => run() }, "Run"),
     pause: el("button", { id: "pause", type: "button", disabled: true, onclick: () => pause() }, "Pause"),
     stop: el("button", { id: "stop", type: "button", disabled: true, onclick: () => stop() }, "Stop"),
-    status: el("p", { id: "status", role: "status", "aria-live": "polite" }, "Choose what to look at, or type a SELECT."),
+    status: el("p", { id: "status", role: "status", "aria-live": "polite" }, "Choose what to preview, or type a SELECT."),
     kind: el("select", { id: "kind" }, ["table", "bar", "line"].map((each) => el("option", { value: each }, each))),
     x: el("select", { id: "x" }), y: el("select", { id: "y" }),
     count: el("button", { id: "count", type: "button", onclick: () => countByTime() }, "Count by time"),
@@ -25,8 +25,8 @@ export function explore(main, name, step, bad) {
   };
   const axes = el("span", { class: "row", id: "axes", hidden: true }, el("label", {}, "across", ui.x), el("label", {}, "up", ui.y));
   fill(main, el("h1", {}, `Explore ${name}`),
-    el("p", { class: "dim" }, "A query of its own reads the sources; the pipeline, its sinks and its checkpoints are not touched. It ends when you leave."),
-    el("div", { class: "row" }, el("label", {}, "Look at", ui.what), ui.start), ui.sql,
+    el("p", { class: "dim" }, "A separate query reads the sources; it does not affect the pipeline, its sinks or its checkpoints. It ends when you leave the page."),
+    el("div", { class: "row" }, el("label", {}, "Preview", ui.what), ui.start), ui.sql,
     el("div", { class: "row" }, ui.run, ui.pause, ui.stop, el("label", {}, "as", ui.kind), axes, ui.count), ui.status, ui.age, ui.place);
   for (const each of [ui.kind, ui.x, ui.y]) each.addEventListener("change", () => { axes.hidden = ui.kind.value === "table"; redraw(); });
   ui.what.addEventListener("change", () => { ui.sql.hidden = ui.what.value !== "sql"; });
@@ -51,13 +51,13 @@ export function explore(main, name, step, bad) {
     const [role, chosen] = ui.what.value.split(":");
     Object.assign(state, fresh());
     showAge();
-    say("Starting Spark for this look …");
+    showStatus("Starting Spark …");
     ui.run.disabled = true;
-    const asked = { pipeline: name, start: ui.start.value, sql: role === "sql" ? ui.sql.value : "", step: chosen ?? "", bad: role === "bad" };
+    const request = { pipeline: name, start: ui.start.value, sql: role === "sql" ? ui.sql.value : "", step: chosen ?? "", bad: role === "bad" };
     try {
-      state.running = await look(asked, {
-        says: ({ says }) => say(says),
-        columns: ({ columns, mode }) => { Object.assign(state, { columns, mode }); choosable(); say("Waiting for rows …"); redraw(); },
+      state.running = await preview(request, {
+        says: ({ says }) => showStatus(says),
+        columns: ({ columns, mode }) => { Object.assign(state, { columns, mode }); fillAxes(); showStatus("Waiting for rows …"); redraw(); },
         rows: take,
         end: ({ why }) => ended(`Ended: ${why}.`),
         error: ({ says }) => ended(says, true),
@@ -71,16 +71,16 @@ export function explore(main, name, step, bad) {
   function take(message) {
     message.at = Date.now();
     state.updates += 1;
-    // A result that replaces the one before has its rows once, however often it is sent.
+    // A result that replaces the previous one is counted once.
     state.left = message.replaces ? message.left_out : state.left + message.left_out;
     state.arrived = message.replaces ? message.rows.length : state.arrived + message.rows.length;
     if (state.paused) { state.waiting.push(message); state.waiting = state.waiting.slice(-50); }
     else put(message);
-    say(`${state.paused ? "Paused. " : ""}${arrivals({ ...state, kept: KEPT })}`);
+    showStatus(`${state.paused ? "Paused. " : ""}${arrivals({ ...state, kept: MAX_KEPT })}`);
   }
 
   function put(message) {
-    state.rows = message.replaces ? message.rows : [...state.rows, ...message.rows].slice(-KEPT);
+    state.rows = message.replaces ? message.rows : [...state.rows, ...message.rows].slice(-MAX_KEPT);
     state.replaces = message.replaces;
     state.more = message.replaces && message.left_out > 0;
     state.at = message.at;
@@ -97,15 +97,15 @@ export function explore(main, name, step, bad) {
 
   function pause() {
     state.paused = !state.paused;
-    fill(ui.pause, state.paused ? "Go on" : "Pause");
+    fill(ui.pause, state.paused ? "Resume" : "Pause");
     if (!state.paused) { const held = state.waiting; state.waiting = []; held.forEach(put); }
   }
 
   async function stop() {
     const running = state.running;
     if (!running) return;
-    ended(`Stopped. ${arrivals({ ...state, kept: KEPT })}`);
-    await running.stop().catch((error) => say(error.message, true));
+    ended(`Stopped. ${arrivals({ ...state, kept: MAX_KEPT })}`);
+    await running.stop().catch((error) => showStatus(error.message, true));
   }
 
   function ended(text, wrong) {
@@ -114,15 +114,15 @@ export function explore(main, name, step, bad) {
     fill(ui.pause, "Pause");
     ui.stop.disabled = ui.pause.disabled = true;
     ui.run.disabled = false;
-    say(text, wrong);
+    showStatus(text, wrong);
   }
 
-  function say(text, wrong = false) {
+  function showStatus(text, wrong = false) {
     fill(ui.status, text);
     ui.status.className = wrong ? "wrong" : "";
   }
 
-  function choosable() {
+  function fillAxes() {
     const names = state.columns.map((column) => column.name);
     fill(ui.x, names.map((each, at) => el("option", { value: at }, each)));
     fill(ui.y, el("option", { value: "count" }, "count of rows"), names.map((each, at) => el("option", { value: at }, `${state.mode === "update" ? "latest" : "sum of"} ${each}`)));
@@ -134,7 +134,7 @@ export function explore(main, name, step, bad) {
 
   function countByTime() {
     const time = timeColumn(state.columns);
-    if (time < 0) { say("There is no column of times to count by.", true); return; }
+    if (time < 0) { showStatus("No column has a time to count by.", true); return; }
     ui.kind.value = "bar"; ui.x.value = time; ui.y.value = "count";
     ui.kind.dispatchEvent(new Event("change"));
   }
@@ -158,7 +158,7 @@ export function explore(main, name, step, bad) {
 }
 
 function table(state) {
-  const rows = state.replaces ? state.rows.slice(0, SHOWN) : state.rows.slice(-SHOWN).reverse();
+  const rows = state.replaces ? state.rows.slice(0, MAX_SHOWN) : state.rows.slice(-MAX_SHOWN).reverse();
   const numeric = state.columns.map((column) => /int|double|float|decimal/.test(column.type));
   const caption = state.more ? "The first rows of the result so far; there are more" : state.replaces ? "The result so far; it updates in place" : "The newest rows first";
   return el("div", { class: "scroll", tabindex: 0 }, el("table", { id: "rows" }, el("caption", {}, caption),

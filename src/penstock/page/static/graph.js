@@ -1,4 +1,4 @@
-// The graph of a pipeline: sources on the left, sinks on the right, the rates of the last batch on them.
+// The graph of a pipeline: sources on the left, sinks on the right, with the rates of the last batch.
 import { number, svg } from "./dom.js";
 
 const WIDE = 190, HIGH = 62, GAP = 60, APART = 18;
@@ -12,7 +12,7 @@ export function graph(view, choose) {
   columns.forEach((column, x) => column.forEach((node, y) => place.set(node.name, [x * (WIDE + GAP) + 4, y * (HIGH + APART) + 4])));
   const width = columns.length * (WIDE + GAP) - GAP + 8;
   const height = Math.max(1, ...columns.map((column) => column.length)) * (HIGH + APART) - APART + 8;
-  const drawn = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": said(nodes) });
+  const drawn = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": describe(nodes) });
   for (const node of nodes) for (const from of node.reads) if (place.has(from)) drawn.append(edge(place.get(from), place.get(node.name)));
   for (const node of nodes) drawn.append(box(node, place.get(node.name), choose));
   return drawn;
@@ -53,7 +53,7 @@ function rateOf(view, node) {
     const out = query.output_per_second;
     return out === null ? `${number(query.processed_per_second)} rows/s done` : `${number(out)} rows/s out`;
   }
-  if (node.static) return "a table";
+  if (node.static) return "static table";
   const rate = sourcesOf(view, node.name).reduce((sum, source) => sum + inputOf(view, source), 0);
   return `${number(rate)} rows/s in`;
 }
@@ -75,6 +75,6 @@ function box(node, [x, y], choose) {
   return link;
 }
 
-function said(nodes) {
+function describe(nodes) {
   return nodes.map((node) => `${node.role} ${node.name}${node.reads.length ? ` reads ${node.reads.join(" and ")}` : ""}`).join("; ");
 }

@@ -1,6 +1,6 @@
-// Which part is shown follows from the address; each part says what it wants to hear of.
-import { enter, stream } from "./api.js";
-import { el, fill, tellAges } from "./dom.js";
+// Shows the part of the page that the address names, with the messages that it subscribes to.
+import { logIn, stream } from "./api.js";
+import { el, fill, updateAges } from "./dom.js";
 import { explore } from "./explore.js";
 import { overview } from "./overview.js";
 import { pipeline } from "./pipeline.js";
@@ -20,7 +20,7 @@ function show() {
   part?.end();
   part = route();
   trail();
-  close = stream(part.pipeline, part.handlers, linked);
+  close = stream(part.pipeline, part.handlers, showConnection);
 }
 
 function trail() {
@@ -29,9 +29,9 @@ function trail() {
   fill(document.getElementById("trail"), name && [" / ", el("a", { href: `#/p/${encodeURIComponent(name)}` }, name)], what && ` / ${what}`);
 }
 
-function linked(ok) {
+function showConnection(ok) {
   const link = document.getElementById("link");
-  link.textContent = ok ? "connected" : "not connected; trying again";
+  link.textContent = ok ? "connected" : "not connected; reconnecting";
   link.dataset.ok = ok ? "yes" : "no";
 }
 
@@ -41,7 +41,7 @@ function stored() {
 
 function theme(name) {
   document.documentElement.dataset.theme = name;
-  try { localStorage.setItem("theme", name); } catch { /* a private window keeps nothing, and needs nothing kept */ }
+  try { localStorage.setItem("theme", name); } catch { /* not available in a private window */ }
   dispatchEvent(new Event("recolour"));
 }
 
@@ -55,8 +55,8 @@ addEventListener("keydown", (event) => {
   if (event.key === "t" && !/INPUT|TEXTAREA|SELECT/.test(event.target.tagName) && !event.ctrlKey && !event.metaKey) toggle();
 });
 addEventListener("hashchange", show);
-setInterval(tellAges, 1000);
-enter().then(show, (error) => {
-  linked(false);
-  fill(main, el("h1", {}, "Who is there?"), el("p", { class: "wrong" }, error.message));
+setInterval(updateAges, 1000);
+logIn().then(show, (error) => {
+  showConnection(false);
+  fill(main, el("h1", {}, "Not logged in"), el("p", { class: "wrong" }, error.message));
 });

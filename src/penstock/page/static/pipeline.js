@@ -1,4 +1,4 @@
-// One pipeline: its graph, its queries over time, what happened, and its bad records.
+// One pipeline: its graph, its queries over time, its events and its bad records.
 import { timeChart } from "./charts.js";
 import { ago, bytes, clock, el, facts, fill, number, span } from "./dom.js";
 import { graph } from "./graph.js";
@@ -11,7 +11,7 @@ const CHARTS = [
   ["Seconds behind", [["seconds", (p) => p.seconds_behind]]],
   ["Rows of state", [["rows", (p) => p.state_rows]]],
   ["Watermark behind the clock, seconds", [["seconds", (p) => p.watermark_delay_seconds]]],
-  ["Left out", [["late rows", (p) => p.late_rows], ["bad records", (p) => p.bad_records]]],
+  ["Dropped", [["late rows", (p) => p.late_rows], ["bad records", (p) => p.bad_records]]],
 ];
 
 export function pipeline(main, name) {
@@ -20,15 +20,15 @@ export function pipeline(main, name) {
   };
   fill(main, parts.head, el("h2", {}, "Graph"), parts.drawn, parts.queries, el("h2", {}, "Bad records"), parts.bad,
     el("h2", {}, "Events"), el("div", { class: "scroll", tabindex: 0 }, el("table", {},
-      el("caption", {}, "What happened besides batches, the newest first; times are UTC"),
-      el("thead", {}, el("tr", {}, ["time", "what", "more"].map((each) => el("th", { scope: "col" }, each)))), parts.events)));
+      el("caption", {}, "Events other than batches, the newest first; times are UTC"),
+      el("thead", {}, el("tr", {}, ["time", "event", "description"].map((each) => el("th", { scope: "col" }, each)))), parts.events)));
   const state = { names: [], points: {}, sinks: new Map() };
   const handlers = {
     series: ({ values, points }) => { state.names = values; state.points = {}; take(state, points); },
     points: (points) => { take(state, points); draw(state); },
     view: (view) => { show(parts, view, name); queries(state, parts.queries, view); draw(state); },
     events: (events) => fill(parts.events, [...events].reverse().map(eventRow)),
-    unknown: () => fill(main, el("p", { class: "wrong" }, "There is no such pipeline here.")),
+    unknown: () => fill(main, el("p", { class: "wrong" }, "Unknown pipeline.")),
   };
   const resize = () => state.sinks.forEach((charts) => charts.forEach((chart) => chart.resize()));
   addEventListener("resize", resize);
@@ -45,20 +45,20 @@ function take(state, points) {
     const made = rows.map((row) => Object.fromEntries(row.map((value, at) => [state.names[at], value])));
     const before = state.points[sink] ?? [];
     const last = before.at(-1)?.at ?? 0;
-    // Who joins gets everything there is, and may hear of the newest once more.
+    // A new viewer gets all points, and may get the newest ones twice.
     state.points[sink] = [...before, ...made.filter((point) => point.at > last)].slice(-2000);
   }
 }
 
 function show(parts, view, name) {
-  const look = (node) => `#/p/${name}/explore/${node.role === "sink" ? node.reads[0] : node.name}`;
+  const exploreLink = (node) => `#/p/${name}/explore/${node.role === "sink" ? node.reads[0] : node.name}`;
   fill(parts.head,
     el("h1", {}, view.name, " ", el("span", { class: `state ${view.state}` }, view.state)),
     el("p", { class: "row" }, el("a", { href: `#/p/${name}/explore` }, "Explore"), el("span", { class: "dim" },
       `since ${clock(view.since)} · ${view.failures} failures · ${view.restarts} restarts`)),
     view.last_error && el("p", { class: "wrong" }, `${clock(view.last_error_at)}: ${view.last_error}`));
   const focused = parts.drawn.contains(document.activeElement) ? document.activeElement.dataset.node : null;
-  fill(parts.drawn, view.nodes.length ? graph(view, look) : el("p", { class: "dim" }, "The graph is known after the next start."));
+  fill(parts.drawn, view.nodes.length ? graph(view, exploreLink) : el("p", { class: "dim" }, "The graph is known after the next start."));
   if (focused) [...parts.drawn.querySelectorAll("[data-node]")].find((each) => each.dataset.node === focused)?.focus();
   fill(parts.bad, badTable(view, name));
 }
@@ -101,14 +101,14 @@ function summary(query) {
 
 function badTable(view, name) {
   const found = view.queries.flatMap((query) => Object.entries(query.bad_records).map(([source, count]) => [query.sink, source, count]));
-  if (!found.length) return el("p", { class: "dim" }, "None were counted. With bad_records: fail the first one stops the pipeline, and the events say why.");
-  return el("table", { class: "bad" }, el("thead", {}, el("tr", {}, ["sink", "source", "left out", "reasons"].map((each) => el("th", { scope: "col" }, each)))),
+  if (!found.length) return el("p", { class: "dim" }, "None. With bad_records: fail, the first one stops the pipeline, and the events say why.");
+  return el("table", { class: "bad" }, el("thead", {}, el("tr", {}, ["sink", "source", "dropped", "reasons"].map((each) => el("th", { scope: "col" }, each)))),
     el("tbody", {}, found.map(([sink, source, count]) => el("tr", {}, el("td", {}, sink), el("td", {}, source), el("td", { class: "number" }, number(count)),
-      el("td", {}, el("a", { href: `#/p/${name}/explore/${source}/bad` }, "see them with their reasons"))))));
+      el("td", {}, el("a", { href: `#/p/${name}/explore/${source}/bad` }, "show them with their reasons"))))));
 }
 
 function eventRow(event) {
-  return el("tr", {}, el("td", {}, event.at.slice(0, 19).replace("T", " ")), el("td", {}, event.what), el("td", {}, event.says));
+  return el("tr", { class: event.level }, el("td", {}, event.at.slice(0, 19).replace("T", " ")), el("td", {}, event.what), el("td", {}, event.sentence));
 }
 
 function draw(state) {

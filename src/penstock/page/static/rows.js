@@ -1,7 +1,7 @@
-// Rows to the values of a chart, and to what is said about them.
+// Rows as the values of a chart, and the texts about them.
 import { number, span } from "./dom.js";
 
-const MOST = 120;
+const MAX_CATEGORIES = 120;
 export const STALE_SECONDS = 30;
 
 export function timeColumn(columns) {
@@ -23,7 +23,7 @@ export function grouped(rows, x, y, columns, mode) {
   }
   const all = [...found.entries()];
   const ordered = all.every(([name]) => name !== "" && !Number.isNaN(Number(name))) ? all.sort((a, b) => Number(a[0]) - Number(b[0])) : all.sort((a, b) => (a[0] < b[0] ? -1 : 1));
-  const kept = ordered.slice(-MOST);
+  const kept = ordered.slice(-MAX_CATEGORIES);
   return { names: kept.map(([name]) => name), values: kept.map(([, value]) => value) };
 }
 
@@ -32,10 +32,10 @@ function numeric(value) {
   return Number.isFinite(Number(value)) ? Number(value) : null;
 }
 
-// What has arrived: rows, updates of rows, or a whole result again and again.
+// How much has arrived: rows, updates of rows, or a result that is updated.
 export function arrivals({ mode, arrived, updates, left, kept }) {
-  if (mode === "complete") return `The result has ${left ? "more than " : ""}${counted(arrived, "row")}; it was updated ${counted(updates, "time")}.`;
-  const what = `${counted(arrived, mode === "update" ? "update" : "row")} ${arrived === 1 ? "has" : "have"} arrived`;
+  if (mode === "complete") return `The result has ${left ? "more than " : ""}${plural(arrived, "row")}; it was updated ${plural(updates, "time")}.`;
+  const what = `${plural(arrived, mode === "update" ? "update" : "row")} ${arrived === 1 ? "has" : "have"} arrived`;
   return `${what}${left ? `, ${number(left)} more were left out` : ""}${arrived > kept ? `; the newest ${number(kept)} are shown` : ""}.`;
 }
 
@@ -46,6 +46,6 @@ export function ageOf(at, now) {
   return { stale, text: `${stale ? "Stale: the" : "The"} newest rows arrived ${span(Math.floor(seconds))} ago.` };
 }
 
-function counted(count, thing) {
+function plural(count, thing) {
   return `${number(count)} ${thing}${count === 1 ? "" : "s"}`;
 }

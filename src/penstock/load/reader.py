@@ -1,4 +1,4 @@
-"""What a file says before it is a pipeline, and the findings made on the way."""
+"""A parsed document, and the reader that collects findings about it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from penstock.options import Secret
 
 
 class Unset(str):
-    """Text with a `${...}` that could not be replaced; nothing more needs to be said about it."""
+    """Text with an unresolved `${...}`, which is reported already."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Document:
-    """Plain values, and where each of them is written.
+    """Plain values with the location of each.
 
-    A builder makes one from Python values: `places` then holds call sites, and `()` is the file itself.
+    For a pipeline built in Python, `places` holds call sites, and `()` is the file itself.
     """
 
     values: Mapping[str, Any]
@@ -32,40 +32,40 @@ class Document:
     spelled: Mapping[Keys, str] = field(default_factory=dict)
 
     def place(self, keys: Keys) -> Location:
-        """Where the key at `keys` is written; the nearest known place around it otherwise."""
+        """The location of the key at `keys`, or of the closest enclosing one."""
         return closest(self.places, keys) or Location(self.file)
 
     def text_place(self, keys: Keys) -> Location:
-        """Where the text at `keys` begins: for a block, the line after its `|`."""
+        """The start of the text at `keys`: for a block, the line after its `|`."""
         return self.texts.get(keys) or self.place(keys)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A document and everything found wrong with it so far."""
+    """A document and its findings so far."""
 
     document: Document
     findings: list[Finding] = field(default_factory=list)
 
     @cached_property
     def stream_names(self) -> dict[str, str]:
-        """The names of sources and steps, by their lower case."""
+        """The names of sources and steps, by lower case."""
         sections = (self.document.values.get(section) for section in ("sources", "steps"))
         return {str(name).lower(): str(name) for nodes in sections if isinstance(nodes, Mapping) for name in nodes}
 
-    def found(self, rule: str, keys: Keys, says: str, fix: str = "") -> None:
-        """Note what is wrong at `keys`."""
+    def report(self, rule: str, keys: Keys, says: str, fix: str = "") -> None:
+        """Add a finding at `keys`."""
         at = self.document.place(keys)
         self.findings.append(Finding(rule=rule, at=at, says=says, fix=fix))
 
 
-def in_file_order(findings: list[Finding]) -> list[Finding]:
-    """The findings by line and column."""
+def sort_by_location(findings: list[Finding]) -> list[Finding]:
+    """Sort findings by line and column."""
     return sorted(findings, key=lambda finding: finding.at)
 
 
-def as_text(value: object) -> str:
-    """A scalar as Spark takes it: true and false in lower case; a secret stays one."""
+def to_text(value: object) -> str:
+    """Convert a scalar to the text that Spark expects: true and false in lower case; a secret stays a secret."""
     if isinstance(value, Secret):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Tests as YAML text, with the rows that were found as what is expected."""
+"""Formats tests as YAML, with the rows found as the expected rows."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from penstock.load.scalars import typed
+from penstock.load.scalars import parse_scalar
 from penstock.options import Secret
 from penstock.testing.result import Result
-from penstock.testing.values import shown
+from penstock.testing.values import format_value
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def recorded(outcomes: Iterable[Result], sink: str) -> str:
-    """A file of tests that pass as things are; to be read before it is believed."""
-    tests = [_test(outcome, sink) for outcome in outcomes]
+def format_recording(results: Iterable[Result], sink: str) -> str:
+    """A file of tests that pass with the current output; review it before use."""
+    tests = [_test(result, sink) for result in results]
     return "\n".join(["tests:", *(line for test in tests for line in test)]) + "\n"
 
 
-def _test(outcome: Result, sink: str) -> list[str]:
-    said = dict(outcome.trial.said)
-    expect = {**(said.get("expect") or {}), sink: outcome.written.get(sink, ())}
-    lines = [f"  - name: {_flow(said.pop('name', outcome.trial.name))}"]
-    lines += _tables("given", said.pop("given", {}))
-    said.pop("expect", None)
+def _test(result: Result, sink: str) -> list[str]:
+    raw = dict(result.case.raw)
+    expect = {**(raw.get("expect") or {}), sink: result.written.get(sink, ())}
+    lines = [f"  - name: {_flow(raw.pop('name', result.case.name))}"]
+    lines += _tables("given", raw.pop("given", {}))
+    raw.pop("expect", None)
     lines += _tables("expect", expect)
-    return lines + [f"    {key}: {_flow(value)}" for key, value in said.items()]
+    return lines + [f"    {key}: {_flow(value)}" for key, value in raw.items()]
 
 
 def _tables(key: str, tables: Mapping[str, Any]) -> list[str]:
@@ -63,7 +63,7 @@ def _flow(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, float):
         return _number(value)
-    return json.dumps(shown(value) if isinstance(value, date | Decimal | bytes | bytearray) else str(value))
+    return json.dumps(format_value(value) if isinstance(value, date | Decimal | bytes | bytearray) else str(value))
 
 
 def _number(value: float) -> str:
@@ -71,5 +71,5 @@ def _number(value: float) -> str:
 
 
 def _key(name: str) -> str:
-    plain = _PLAIN_KEY.fullmatch(name) and isinstance(typed(name), str)
+    plain = _PLAIN_KEY.fullmatch(name) and isinstance(parse_scalar(name), str)
     return name if plain else json.dumps(name)

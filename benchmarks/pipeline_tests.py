@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from penstock.cli.test import Asked, Last, follow, run_suites
+from penstock.cli.test import LastRun, Selection, follow, run_suites
 from penstock.testing.spark import groups_at_hand, quick_session
 
 EXAMPLES = ("trades", "sensors", "ads", "clickstream")
@@ -18,38 +18,38 @@ SAVES = 5
 
 
 def main() -> None:
-    """Run as a process of its own: it has its own session."""
+    """Run as a separate process, with its own session."""
     with tempfile.TemporaryDirectory() as folder, quick_session(groups_at_hand()) as spark:
         for name in EXAMPLES:
             shutil.copytree(Path("examples", name), Path(folder, name))
-        asked = Asked((folder,))
-        suites = asked.suites()
+        selection = Selection((folder,))
+        suites = selection.suites()
         run_suites(suites, spark, lambda _: None)
         began = time.perf_counter()
-        outcomes = run_suites(suites, spark, lambda _: None)
-        each = (time.perf_counter() - began) / len(outcomes)
-        saved = _saves(Path(folder), asked, Last(suites, outcomes), spark)
-    print(f"{each:.3f} {saved:.3f} {len(outcomes)}")
-    sys.exit(not all(outcome.passed for outcome in outcomes))
+        results = run_suites(suites, spark, lambda _: None)
+        each = (time.perf_counter() - began) / len(results)
+        saved = _saves(Path(folder), selection, LastRun(suites, results), spark)
+    print(f"{each:.3f} {saved:.3f} {len(results)}")
+    sys.exit(not all(result.passed for result in results))
 
 
-def _saves(folder: Path, asked: Asked, last: Last, spark: object) -> float:
-    """Another amount in the first test of trades, again and again."""
+def _saves(folder: Path, selection: Selection, last: LastRun, spark: object) -> float:
+    """Seconds from a save that renames the first test of trades to its result."""
     tests = folder / "trades" / "trades_test.yaml"
     moments: list[float] = []
 
-    def waited() -> bool:
+    def wait() -> bool:
         moments.append(time.perf_counter())
         text = tests.read_text()
         number = len(moments)
-        tests.write_text(text.replace("name: ", f"name: {number} ", 1) if number == 1 else _renamed(text, number))
+        tests.write_text(text.replace("name: ", f"name: {number} ", 1) if number == 1 else _rename(text, number))
         return number <= SAVES
 
-    follow(asked, spark, waited, last)  # type: ignore[arg-type]
+    follow(selection, spark, wait, last)  # type: ignore[arg-type]
     return statistics.median(after - before for before, after in itertools.pairwise(moments))
 
 
-def _renamed(text: str, number: int) -> str:
+def _rename(text: str, number: int) -> str:
     return text.replace(f"name: {number - 1} ", f"name: {number} ", 1)
 
 

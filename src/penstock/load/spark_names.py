@@ -1,4 +1,4 @@
-"""Spark's own names of options, and what a pipeline file calls them."""
+"""Maps Spark's option names to the keys of a pipeline file, for suggestions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.text import did_you_mean
 _CONNECTOR, _SOURCE, _SINK = "an option of the connector", "a key of the source", "a key of the sink"
 _TRIGGER = ("trigger", _SINK)
 
-#: In lower case: what it is called here, and where that stands.
+#: Spark's name in lower case: our key, and where it belongs.
 _NAMES: dict[str, tuple[str, str]] = {
     # Kafka
     "kafka.bootstrap.servers": ("servers", _CONNECTOR),
@@ -58,8 +58,8 @@ _NAMES: dict[str, tuple[str, str]] = {
     "continuous": _TRIGGER,
     "realtime": _TRIGGER,
 }
-#: What is not an option here at all.
-_OTHERWISE = {
+#: Spark's names without an equivalent key.
+_HINTS = {
     "queryname": "here it is the sink's own name",
     "checkpointlocation": "here it is called 'storage', a key of the file; each sink has its own checkpoint in it",
     "format": "here the connector is the key: write 'kafka: {...}', or 'files: {format: csv, ...}'",
@@ -67,16 +67,16 @@ _OTHERWISE = {
 
 
 def suggest_key(word: str, known: Iterable[str]) -> str:
-    """What to write for an unknown key: the name here of one of Spark's, the nearest known key, or all of them."""
+    """Suggest a key for an unknown one: our name for one of Spark's, the nearest known key, or all of them."""
     keys = list(known)
     name = find_name(word)
     if name in keys:
         return f"here it is called {name!r}"
     if name:
         return f"here it is called {name!r}, {_NAMES[word.lower()][1]}"
-    return _OTHERWISE.get(word.lower()) or did_you_mean(word, keys)
+    return _HINTS.get(word.lower()) or did_you_mean(word, keys)
 
 
 def find_name(word: str) -> str:
-    """What an option of Spark is called here; '' if it is not one of Spark's."""
+    """Our key for one of Spark's option names; '' if it is not one."""
     return _NAMES.get(word.lower(), ("", ""))[0]

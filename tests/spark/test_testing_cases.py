@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from penstock.cli import penstock
-from penstock.cli.test import Asked, Last, follow, run_suites
+from penstock.cli.test import LastRun, Selection, follow, run_suites
 from penstock.testing import discover, run
 
 PIPELINE = """\
@@ -32,26 +32,26 @@ sinks:
 
 
 @pytest.fixture
-def outcomes(spark, tmp_path):
+def results(spark, tmp_path):
     """What comes of the tests of a text, by name."""
 
-    def outcomes(tests: str, pipeline: str = PIPELINE):
+    def results(tests: str, pipeline: str = PIPELINE):
         file = tmp_path / "trades.yaml"
         file.write_text(pipeline)
         (tmp_path / "trades_test.yaml").write_text(textwrap.dedent(tests))
         (suite,) = discover([file])
         assert [str(finding) for finding in suite.findings] == []
-        return {trial.name: run(trial, suite.pipeline, spark) for trial in suite.trials}
+        return {case.name: run(case, suite.pipeline, spark) for case in suite.cases}
 
-    return outcomes
-
-
-def problems(outcome) -> str:
-    return "\n".join(map(str, outcome.problems))
+    return results
 
 
-def test_rows_are_compared_by_value_per_batch_and_in_the_end(outcomes):
-    found = outcomes("""\
+def problems(result) -> str:
+    return "\n".join(map(str, result.problems))
+
+
+def test_rows_are_compared_by_value_per_batch_and_in_the_end(results):
+    found = results("""\
         tests:
           - name: per batch
             given:
@@ -73,8 +73,8 @@ def test_rows_are_compared_by_value_per_batch_and_in_the_end(outcomes):
     assert problems(found["per batch"]) == ""
 
 
-def test_a_failure_shows_every_row_that_is_missing_unexpected_or_different(outcomes, tmp_path):
-    found = outcomes("""\
+def test_a_failure_shows_every_row_that_is_missing_unexpected_or_different(results, tmp_path):
+    found = results("""\
         tests:
           - name: wrong in every way
             given:
@@ -111,7 +111,7 @@ def test_a_failure_shows_every_row_that_is_missing_unexpected_or_different(outco
         sink 'board', rows in its state: expected 1, found 2""")
 
 
-def test_order_counts_only_when_asked(outcomes):
+def test_order_counts_only_when_asked(results):
     given = """
         given: {{trades: [[{{type: a, amount: 1}}, {{type: b, amount: 2}}]]}}
         expect: {{copy: [[{{type: b}}, {{type: a}}]]}}
@@ -122,7 +122,7 @@ def test_order_counts_only_when_asked(outcomes):
         for name in ("not", "asked")
     )
 
-    found = outcomes("tests:\n" + tests.replace("True", "true").replace("False", "false"))
+    found = results("tests:\n" + tests.replace("True", "true").replace("False", "false"))
 
     assert problems(found["not"]) == ""
     assert problems(found["asked"]) == textwrap.dedent("""\
@@ -131,8 +131,8 @@ def test_order_counts_only_when_asked(outcomes):
           order      found as row 1: {at: null, type: b, amount: 2}""")
 
 
-def test_an_error_can_be_expected(outcomes):
-    found = outcomes(
+def test_an_error_can_be_expected(results):
+    found = results(
         """\
         tests:
           - name: expected
@@ -152,13 +152,13 @@ def test_an_error_can_be_expected(outcomes):
     )
 
     assert problems(found["expected"]) == ""
-    assert problems(found["another"]).startswith("expected an error with 'no such thing'; found: ")
-    assert problems(found["none"]) == "expected an error with 'offset'; there was none"
+    assert problems(found["another"]).startswith("expected an error with 'no such thing', found: ")
+    assert problems(found["none"]) == "expected an error with 'offset', found none"
     assert "source 'trades': the record at topic trades, partition 0, offset 0" in problems(found["not expected"])
 
 
-def test_a_column_that_a_sink_does_not_have_is_said_with_its_line(outcomes, tmp_path):
-    found = outcomes("""\
+def test_a_column_that_a_sink_does_not_have_is_said_with_its_line(results, tmp_path):
+    found = results("""\
         tests:
           - name: misspelled
             given: {trades: [[{amount: 1}]]}
@@ -171,7 +171,7 @@ def test_a_column_that_a_sink_does_not_have_is_said_with_its_line(outcomes, tmp_
     assert problems(found["misspelled"]) == f"{tmp_path}/trades_test.yaml:6: {says}"
 
 
-def test_nested_values_compare_inside(outcomes):
+def test_nested_values_compare_inside(results):
     nested = """\
 name: nested
 sources:
@@ -181,7 +181,7 @@ sources:
       s struct<a int, b struct<c string>>, l array<struct<x int, y int>>, m map<string,int>, d date, f float, b boolean
 sinks: {out: {from: rows, console: {}}}
 """
-    found = outcomes(
+    found = results(
         """\
         tests:
           - name: same
@@ -204,8 +204,8 @@ sinks: {out: {from: rows, console: {}}}
 
 
 @pytest.mark.parametrize("how", ["restart: true", "restart: [1]", "crash: after_write", "crash: before_commit"])
-def test_what_a_test_expects_holds_when_the_query_is_interrupted(outcomes, how):
-    found = outcomes(f"""\
+def test_what_a_test_expects_holds_when_the_query_is_interrupted(results, how):
+    found = results(f"""\
         tests:
           - name: interrupted
             given:
@@ -237,8 +237,8 @@ def test_the_example_holds_and_its_mutants_do_not(spark, tmp_path):
         (tmp_path / "trades_test.yaml").write_text((folder / "trades_test.yaml").read_text())
         (suite,) = discover([tmp_path])
         # In the example that interrupts its query, the logic is that of the first.
-        trials = suite.trials if name == "as it is" else suite.trials[:3]
-        failed[name] = [trial.name for trial in trials if not run(trial, suite.pipeline, spark).passed]
+        cases = suite.cases if name == "as it is" else suite.cases[:3]
+        failed[name] = [case.name for case in cases if not run(case, suite.pipeline, spark).passed]
 
     assert failed.pop("as it is") == []
     assert all(failed.values()), failed
@@ -366,7 +366,7 @@ def test_saved_files_are_run_again(command, spark, tmp_path, capsys):
         lambda: None,
     ]
 
-    def waited() -> bool:
+    def wait() -> bool:
         printed = capsys.readouterr()
         shown.append((printed.out + printed.err).splitlines())
         if len(shown) > len(saves):
@@ -374,7 +374,7 @@ def test_saved_files_are_run_again(command, spark, tmp_path, capsys):
         saves[len(shown) - 1]()
         return True
 
-    follow(Asked((str(tmp_path),)), spark, waited)
+    follow(Selection((str(tmp_path),)), spark, wait)
 
     assert shown[0] == []
     assert [without_seconds(line) for line in shown[1][:2]] == [str(tmp_path / "copy.yaml"), "  FAIL  saved  (0.0 s)"]
@@ -396,7 +396,7 @@ def test_a_saved_test_runs_alone_until_the_pipeline_changes(spark, tmp_path, cap
         lambda: None,
     ]
 
-    def waited() -> bool:
+    def wait() -> bool:
         words = capsys.readouterr().out.split()
         shown.append({name for name in ("one", "two", "three") if name in words})
         if len(shown) > len(saves):
@@ -404,9 +404,9 @@ def test_a_saved_test_runs_alone_until_the_pipeline_changes(spark, tmp_path, cap
         saves[len(shown) - 1]()
         return True
 
-    asked = Asked((str(tmp_path),))
-    suites = asked.suites()
-    follow(asked, spark, waited, Last(suites, run_suites(suites, spark, lambda _: None)))
+    selection = Selection((str(tmp_path),))
+    suites = selection.suites()
+    follow(selection, spark, wait, LastRun(suites, run_suites(suites, spark, lambda _: None)))
 
     # A test that failed runs again with every save, one that passed only when it may end otherwise.
     assert shown[1:4] == [{"two", "three"}, {"two"}, {"one", "two", "three"}]

@@ -48,7 +48,7 @@ def test_without_a_word_history_is_kept_for_a_week(tmp_path: Path):
         ("listeners: [mine]", "a listener is 'mine'; write 'module:Class'"),
         ("webhooks: {url: x}", "'webhooks' is a mapping, expected a list"),
         ("webhooks: [x]", "a webhook is 'x', expected a mapping; write '- url: ...'"),
-        ("webhooks: [{url: 'file:///etc/passwd'}]", "a webhook begins with https:// or http://"),
+        ("webhooks: [{url: 'file:///etc/passwd'}]", "'url' must start with https:// or http://"),
         ("webhooks: [{url: 'https://a.example', evnts: [x]}]", "did you mean 'events'?"),
         ("webhooks: [{events: [x]}]", "needs 'url'"),
     ],

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.connectors import SINKS, SOURCES
-from penstock.load import nodes as sinks
-from penstock.load import nodes as sources
-from penstock.load.spark_words import _NAMES
-from penstock.load.validate import known
+from penstock.load import nodes
+from penstock.load.spark_names import _NAMES
+from penstock.load.validate import option_names
 
 SINK = "sinks: {b: {from: a, console: }}\n"
 
@@ -18,41 +17,41 @@ SINK = "sinks: {b: {from: a, console: }}\n"
     [
         (
             "sources: {a: {kafka: {servers: x, subscribe: t}}}\n" + SINK,
-            "clicks.yaml:1: source 'a' does not know 'subscribe'; here it is called 'topics'",
+            "clicks.yaml:1: source 'a': unknown key 'subscribe'; here it is called 'topics'",
         ),
         (
             "sources: {a: {kafka: {kafka.bootstrap.servers: x, topics: t}}}\n" + SINK,
-            "clicks.yaml:1: source 'a' does not know 'kafka.bootstrap.servers'; here it is called 'servers'",
+            "clicks.yaml:1: source 'a': unknown key 'kafka.bootstrap.servers'; here it is called 'servers'",
         ),
         (
             "sources: {a: {rate: , startingOffsets: earliest}}\n" + SINK,
-            "clicks.yaml:1: source 'a' does not know 'startingOffsets'; "
+            "clicks.yaml:1: source 'a': unknown key 'startingOffsets'; "
             "here it is called 'start', an option of the connector",
         ),
         (
             "sources: {a: {files: {path: in, cleanSource: delete}}}\n" + SINK,
-            "clicks.yaml:1: source 'a' does not know 'cleanSource'; here it is called 'after_read'",
+            "clicks.yaml:1: source 'a': unknown key 'cleanSource'; here it is called 'after_read'",
         ),
         (
             "sources: {a: {format: kafka}}\n" + SINK,
-            "clicks.yaml:1: source 'a' does not know 'format'; "
+            "clicks.yaml:1: source 'a': unknown key 'format'; "
             "here the connector is the key: write 'kafka: {...}', or 'files: {format: csv, ...}'",
         ),
         (
             "sources: {a: {rate: }}\nsinks: {b: {from: a, console: , outputMode: update}}\n",
-            "clicks.yaml:2: sink 'b' does not know 'outputMode'; here it is called 'mode'",
+            "clicks.yaml:2: sink 'b': unknown key 'outputMode'; here it is called 'mode'",
         ),
         (
             "sources: {a: {rate: }}\nsinks: {b: {from: a, to: [{console: }], processingTime: 1 minute}}\n",
-            "clicks.yaml:2: sink 'b' does not know 'processingTime'; here it is called 'trigger'",
+            "clicks.yaml:2: sink 'b': unknown key 'processingTime'; here it is called 'trigger'",
         ),
         (
             "sources: {a: {rate: }}\nsinks: {b: {from: a, console: , queryName: q}}\n",
-            "clicks.yaml:2: sink 'b' does not know 'queryName'; here it is the sink's own name",
+            "clicks.yaml:2: sink 'b': unknown key 'queryName'; here it is the sink's own name",
         ),
         (
             "sources: {a: {rate: }}\ncheckpointLocation: x\n" + SINK,
-            "clicks.yaml:2: a pipeline does not know 'checkpointLocation'; "
+            "clicks.yaml:2: unknown key 'checkpointLocation'; "
             "here it is called 'storage', a key of the file; each sink has its own checkpoint in it",
         ),
     ],
@@ -68,7 +67,9 @@ def test_a_name_of_spark_is_one_finding_not_also_a_missing_key(complaints):
 
 
 def test_the_names_that_are_offered_exist():
-    connectors = {name for made in (*SOURCES.values(), *SINKS.values()) for name in known(made)}
-    settings = {name for made in (nodes._SourceSettings, nodes._Watermark, nodes._SinkSettings) for name in known(made)}
+    connectors = {name for made in (*SOURCES.values(), *SINKS.values()) for name in option_names(made)}
+    settings = {
+        name for made in (nodes._SourceSettings, nodes._Watermark, nodes._SinkSettings) for name in option_names(made)
+    }
 
     assert {name for name, _ in _NAMES.values()} - connectors - settings == set()

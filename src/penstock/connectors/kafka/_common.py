@@ -1,0 +1,73 @@
+"""What Kafka sources and sinks share: the brokers, who we are, and what Kafka's client may be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.connector import ConnectorOptions
+from penstock.connectors.kafka import settings
+from penstock.connectors.kafka.security import Sasl, Security, Tls
+from penstock.connectors.kafka.topics import MissingTopicError, create_topics
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+EMBEDDED = "embedded"
+
+
+class KafkaOptions(ConnectorOptions):
+    """How the brokers are reached."""
+
+    jars: ClassVar[tuple[str, ...]] = ("kafka",)
+
+    servers: str = Field(min_length=1, description="Comma-separated host:port list, or 'embedded'.")
+    tls: Tls | None = Field(default=None, description="An encrypted connection: {ca, cert, key, password}.")
+    sasl: Sasl | None = Field(default=None, description="A user and a password: {mechanism, user, password}; with TLS.")
+
+    _check_options = field_validator("options")(settings.refuse_forbidden)
+
+    @model_validator(mode="after")
+    def _reaches_embedded_in_plaintext(self) -> Self:
+        if self.servers == EMBEDDED and (self.tls or self.sasl):
+            fix = "penstock dev up kafka --tls --sasl prints the addresses of its secured listeners"
+            raise ValueError(f"'servers: embedded' is a plaintext listener, without TLS and users; {fix}")
+        return self
+
+    @property
+    def security(self) -> Security:
+        """How the connection is secured."""
+        return Security(self.tls, self.sasl)
+
+    @property
+    def sends_plaintext_password(self) -> bool:
+        """Whether `sasl` is used on a plaintext listener, which the file must allow explicitly."""
+        return self.sasl is not None and self.sasl.plaintext
+
+    @property
+    def client_settings(self) -> dict[str, Any]:
+        """What a Python client of confluent-kafka needs to reach the same brokers as the same user."""
+        own = settings.for_client(self.options)
+        return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
+
+    def with_absolute_paths(self, folder: Path) -> Self:
+        """The same with the files of `tls` made absolute."""
+        return self if self.tls is None else self.model_copy(update={"tls": self.tls.with_absolute_paths(folder)})
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """`embedded` is the broker of this machine."""
+        return ("kafka",) if self.servers == EMBEDDED else ()
+
+    def with_service_address(self, service: str, address: str) -> Self:
+        """The same with `embedded` replaced by the broker's address."""
+        return self.model_copy(update={"servers": address}) if service in self.services else self
+
+    def create_missing(self, error: Exception) -> str | None:
+        """The embedded broker is for trying things out: a topic is created when a pipeline first names it."""
+        if not isinstance(error, MissingTopicError):
+            return None
+        create_topics(error.servers, error.topics)
+        return f"created topic {', '.join(error.topics)} on the embedded broker"

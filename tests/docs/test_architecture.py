@@ -1,0 +1,60 @@
+"""The pages for contributors and operators agree with the code: layers, packages and messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.docs.console import ROOT
+
+SOURCE = ROOT / "src" / "penstock"
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+TROUBLESHOOTING = (ROOT / "docs" / "troubleshooting.md").read_text()
+
+
+def contract_layers() -> list[set[str]]:
+    """The layers of the import contract, top first."""
+    tomllib = pytest.importorskip("tomllib")
+    config: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(each["layers"] for each in config["contracts"] if each["type"] == "layers")
+    return [{name.strip("() ").removeprefix("penstock.") for name in re.split(r"[|:]", layer)} for layer in layers]
+
+
+def drawn_layers() -> list[set[str]]:
+    """The layers in the page's drawing, top first: names with `|` between them, then a description."""
+    drawing = ARCHITECTURE.partition("## Layers")[2].partition("```text\n")[2].partition("```")[0]
+    return [set(re.split(r" {2,}", line)[0].split(" | ")) for line in drawing.splitlines()]
+
+
+def test_the_drawing_has_every_layer_of_the_import_contract_in_the_same_order():
+    contract = contract_layers()
+    named = set().union(*contract)
+
+    drawn = [layer & named for layer in drawn_layers()]
+
+    assert [layer for layer in drawn if layer] == contract
+
+
+def test_the_drawing_has_every_package_and_module():
+    rooms = {path.stem for path in SOURCE.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
+
+    assert set().union(*drawn_layers()) == rooms - {"__init__", "__main__"}
+
+
+def test_each_term_of_the_glossary_stands_once_in_alphabetical_order():
+    terms = re.findall(r"^\| (.+?) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)[2:]
+
+    assert terms == sorted(set(terms), key=str.lower)
+
+
+def test_every_message_of_the_troubleshooting_page_is_one_that_penstock_prints():
+    source = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    parts = [
+        (heading, part.strip(" ,:;"))
+        for heading in re.findall(r"^### `(.+)`$", TROUBLESHOOTING, re.MULTILINE)
+        for part in heading.split("...")
+    ]
+
+    assert len(parts) > 20
+    assert [heading for heading, part in parts if part and not part.isupper() and part not in source] == []
