@@ -1,8 +1,8 @@
-"""The connector contract: what a source or a sink must have, and what it may have besides.
+"""The connector contract: what a source or a sink must have, and what it may have.
 
-A connector is a frozen class of options; its fields are what a user can write in the file. Everything else that the
-rest of Penstock asks of it is a class variable with a default, or one of the capabilities below: small protocols that
-a connector has simply by having their methods.
+A connector is a frozen class of options; its fields are what a user can write in the file. Everything else is a
+class variable with a default, or one of the capabilities below: small protocols that a connector implements by having
+their methods.
 
     supervisor   loading and checking: class variables, `jar_groups`, `refuses_mode`, `columns_warning`
     driver       before Spark: `probe`, `with_service_address`, `resolve_remote`, `resume`
@@ -37,7 +37,7 @@ MICRO_BATCHES = frozenset({"default", "interval", "once", "available-now"})
 ALL_TRIGGERS = MICRO_BATCHES | {"continuous", "real-time"}
 
 EPOCH = "1970-01-01 00:00:00"
-"""The time of records that a test gives no time."""
+"""The time of test records that have none."""
 
 PrintStatus = Callable[[str], None]
 """Takes a line for the user."""
@@ -45,7 +45,7 @@ PrintStatus = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing about an outside system that was looked at and is in order."""
+    """One thing about an outside system that was checked and is fine."""
 
     what: str
     says: str
@@ -53,7 +53,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Gap:
-    """Records of a source that will not be read, because they are gone or skipped; `end` is the first that will."""
+    """Records of a source that are lost or skipped; `end` is the first offset after them."""
 
     topic: str
     partition: int
@@ -63,13 +63,13 @@ class Gap:
 
     @property
     def count(self) -> int:
-        """How many; 0 if that cannot be known."""
+        """The number of records; 0 if it is not known."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class LookupRequest:
-    """Which columns of a table are added to rows, by which key."""
+    """Which columns of a table to add to rows, by which key."""
 
     on: Mapping[str, str]
     """Columns of the rows, and the columns of the table that they must equal."""
@@ -99,11 +99,11 @@ class ConnectorOptions(Options):
     session: ClassVar[Mapping[str, str]] = {}
     """Settings that the Spark session must have from its start."""
     paths: ClassVar[tuple[str, ...]] = ()
-    """Options that are paths: relative ones are resolved against the folder of the pipeline file."""
+    """Options that are paths: relative ones start at the folder of the pipeline file."""
     runs_user_code: ClassVar[bool] = False
     """Whether it imports Python modules from the folder of the pipeline file."""
 
-    options: dict[str, Any] = Field(default={}, description="Passed to Spark's connector as they are.")
+    options: dict[str, Any] = Field(default={}, description="Passed unchanged to Spark's connector.")
 
     @property
     def jar_groups(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class ConnectorOptions(Options):
         return False
 
     def with_absolute_paths(self, folder: Path) -> Self:
-        """The same options with every path absolute: relative ones are in `folder`."""
+        """The same options with every path absolute; relative ones start at `folder`."""
         absolute = {name: absolute_path(folder, value) for name in self.paths if (value := getattr(self, name))}
         changed = {name: value for name, value in absolute.items() if value != getattr(self, name)}
         return self.model_copy(update=changed) if changed else self
@@ -135,12 +135,12 @@ class ConnectorOptions(Options):
 
 
 class SourceOptions(ConnectorOptions):
-    """What rows can be read from; has `read` (a stream), or `read_static` (a table), or both."""
+    """Options of a source; it has `read` (a stream), `read_static` (a table), or both."""
 
     replayable: ClassVar[bool] = True
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
     value_column: ClassVar[str | None] = None
-    """The column of bytes or text that can be decoded; None if rows come with columns of their own."""
+    """The column of bytes or text that can be decoded; None if rows come with columns."""
     has_keys: ClassVar[bool] = False
     promise: ClassVar[str] = "replayable: a restart continues from the checkpoint"
 
@@ -161,11 +161,11 @@ class SourceOptions(ConnectorOptions):
 
     @property
     def spark_description(self) -> tuple[str, ...]:
-        """Words that identify this source in Spark's own description of it."""
+        """Words that identify this source in Spark's description of it."""
         return ()
 
     def record_facts(self, name: str, number: int) -> Any:  # noqa: ARG002
-        """For tests: the value of a record's own column (`topic`, `offset`) in the n-th record that is given."""
+        """For tests: the value of a metadata column (`topic`, `offset`) of the n-th given record."""
         return EPOCH if name == "timestamp" else None
 
     def columns(self, spark: SparkSession) -> StructType:
@@ -174,7 +174,7 @@ class SourceOptions(ConnectorOptions):
 
 
 class Writer(ABC):
-    """Writes the batches of one target; made by `SinkOptions.open`, holds all state that outlives a batch.
+    """Writes the batches of one target; created by `SinkOptions.open`, holds all state that outlives a batch.
 
     `write` is called once per batch, in order, by one thread at a time. When it raises, the batch fails and is replayed
     with the same `Batch`, possibly by another process that calls `open` first: the result must be the same as if it had
@@ -191,7 +191,7 @@ class Writer(ABC):
 
 
 class SinkOptions(ConnectorOptions):
-    """Where rows can be written to: `open` as a target of a fan-out, `write_stream` if Spark writes it by itself."""
+    """Options of a sink: `open` as a target of a fan-out, `write_stream` if Spark writes it by itself."""
 
     modes: ClassVar[frozenset[str]] = frozenset(MODES)
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES
@@ -247,25 +247,25 @@ class SinkOptions(ConnectorOptions):
 
 
 class BuildsRows(Protocol):
-    """Makes rows from other rows."""
+    """Builds rows from other rows."""
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
-        """The rows, from those that are read."""
+        """The rows, from the streams that are read."""
         ...
 
 
 class StepOptions(Options):
-    """How rows are made from other rows."""
+    """Options of a step, which builds rows from other rows."""
 
     runs_user_code: ClassVar[bool] = False
     """Whether it imports Python modules from the folder of the pipeline file."""
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:  # noqa: ARG002
-        """What builds the rows of this step, given the systems behind the static tables; a test has rows instead."""
+        """What builds the rows of this step, given the systems behind the static tables; not called in tests."""
         return self
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
-        """The rows of this step, from those that it reads."""
+        """The rows of this step, from the streams that it reads."""
         raise NotImplementedError
 
 
@@ -293,11 +293,11 @@ class Versioned(Protocol):
 
     @property
     def tells_changes(self) -> bool:
-        """Whether these options allow `version` to be asked."""
+        """Whether these options allow calling `version`."""
         ...
 
     def version(self) -> object:
-        """A value that differs when the table has changed; asked every second from a thread of its own."""
+        """A value that differs when the table has changed; asked every second from a separate thread."""
         ...
 
 
@@ -306,16 +306,16 @@ class LookupTable(Protocol):
     """Can be read key by key by a `lookup` step."""
 
     def look_up(self, rows: DataFrame, lookup: LookupRequest) -> DataFrame:
-        """The rows with the columns of the table's rows that have their keys; reads nothing else of the table."""
+        """The rows joined with the table's rows of the same key; reads nothing else of the table."""
         ...
 
 
 @runtime_checkable
 class Probeable(Protocol):
-    """Can be asked, before Spark starts, whether the outside system will serve these options."""
+    """Can check, before Spark starts, that the outside system will serve these options."""
 
     def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """What was found, fact by fact; raises `UnreachableError` or `RefusedError` at the first bad one."""
+        """What was checked, fact by fact; raises `UnreachableError` or `RefusedError` at the first failure."""
         ...
 
 
@@ -333,30 +333,30 @@ class Embeddable(Protocol):
         ...
 
     def create_missing(self, error: Exception) -> str | None:
-        """Create on the embedded service what `probe` missed; a line for the user, or None if it cannot."""
+        """Create on the embedded service what `probe` did not find; a line for the user, or None if it cannot."""
         ...
 
 
 @runtime_checkable
 class RemoteOptions(Protocol):
-    """Has options that only the outside system can complete."""
+    """Has options that only the outside system can resolve."""
 
     def resolve_remote(self) -> Any:
-        """The same options completed; called once, after `probe`."""
+        """The same options, resolved; called once, after `probe`."""
         ...
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Can tell whether a checkpoint's positions still mean what they meant."""
+    """Can check that the positions of a checkpoint are still valid."""
 
     @property
     def skips_lost_data(self) -> bool:
-        """Whether the file allows to continue when records are gone."""
+        """Whether the file allows continuing when records are lost."""
         ...
 
     def identity(self) -> dict[str, str]:
-        """The outside system's own ids of what is read: a topic that was recreated has another one."""
+        """The outside system's own ids of what is read: a recreated topic has a new one."""
         ...
 
     def reads_positions(self, positions: Any) -> bool:
@@ -364,11 +364,11 @@ class Resumable(Protocol):
         ...
 
     def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
-        """Where to continue, and what is left out; raises if nothing may be left out."""
+        """Where to continue, and what is skipped; raises if nothing may be skipped."""
         ...
 
     def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
-        """What a batch did not get of its range because it is gone."""
+        """The records of a batch's range that were lost before it was read."""
         ...
 
 
@@ -377,16 +377,16 @@ class OffsetCommitter(Protocol):
     """Publishes its progress to the outside system, for other tools to see."""
 
     def offset_committer(self) -> Callable[[Any], None] | None:
-        """Takes the position of this source after each batch, in a thread of its own; None if not asked for."""
+        """Takes the position of this source after each batch, in a separate thread; None if not asked for."""
         ...
 
 
 @runtime_checkable
 class Previewable(Protocol):
-    """Has options of its own for a preview."""
+    """Can be read differently for a preview."""
 
     def for_preview(self, start: str, batch_rows: int) -> Any:
-        """The same options from now (`latest`) or the beginning (`earliest`), with at most so many rows a batch."""
+        """The same options from now (`latest`) or the beginning (`earliest`), with at most this many rows per batch."""
         ...
 
 
@@ -401,7 +401,7 @@ class Feedable(Protocol):
 
 @runtime_checkable
 class FailureExplainer(Protocol):
-    """Knows failures of its own system."""
+    """Explains failures of its system."""
 
     def explain(self, failure: str) -> str | None:
         """A failed query's message in our words, with what to do; None if this connector does not know it."""

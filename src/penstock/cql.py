@@ -1,18 +1,18 @@
-"""Sessions with Cassandra by its Python driver: for looking before a start, and for keys from the executors.
+"""Sessions with Cassandra through its Python driver, for the driver process and for executors.
 
-It imports nothing of Penstock outside of functions: it is sent to executors by value, which need only the driver.
+It imports nothing of Penstock outside of functions: it is pickled by value, so executors need only the driver.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-USUAL_PORT = 9042
+DEFAULT_PORT = 9042
 _RECONNECT_SECONDS = 1.0
 
 
 def require_driver() -> None:
-    """An error that says what to install, if the driver is not here."""
+    """Raise an error that says what to install, if the driver is missing."""
     from importlib.util import find_spec
 
     from penstock.errors import PenstockError
@@ -31,12 +31,12 @@ def connect(hosts: str, user: str = "", password: str = "", consistency: str = "
     from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
     from cassandra.policies import ConstantReconnectionPolicy, DCAwareRoundRobinPolicy, TokenAwarePolicy
 
-    # It warns about every try to connect; what comes of the tries is an exception.
+    # The driver logs a warning for every attempt; failures are raised anyway.
     logging.getLogger("cassandra").addHandler(logging.NullHandler())
     profile = ExecutionProfile(
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy()),
         consistency_level=ConsistencyLevel.name_to_value[consistency],
-        # Making a table takes long on a busy cluster.
+        # Creating a table takes long on a busy cluster.
         request_timeout=30.0,
     )
     points = contact_points(hosts)
@@ -45,7 +45,7 @@ def connect(hosts: str, user: str = "", password: str = "", consistency: str = "
         port=points[0][1],
         auth_provider=PlainTextAuthProvider(user, password) if user else None,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        # What every server since 2.2 speaks: no tries at newer ones.
+        # Supported by every server since 2.2; avoids negotiation.
         protocol_version=4,
         reconnection_policy=ConstantReconnectionPolicy(_RECONNECT_SECONDS, None),
         connect_timeout=5,
@@ -63,10 +63,10 @@ def contact_points(hosts: str) -> list[tuple[str, int]]:
     found = []
     for each in hosts.split(","):
         host, colon, port = each.strip().rpartition(":")
-        found.append((host, int(port)) if colon and port.isdecimal() else (each.strip(), USUAL_PORT))
+        found.append((host, int(port)) if colon and port.isdecimal() else (each.strip(), DEFAULT_PORT))
     return found
 
 
-def quoted(name: str) -> str:
-    """A name of CQL, exactly as it is."""
+def quote(name: str) -> str:
+    """A quoted CQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -8,7 +8,7 @@ PenstockError            the pipeline's fault unless said otherwise: exit 1
 ├── ServiceError         a broker or store on this machine does not come up
 ├── UnreachableError     an outside system does not answer; trying again can help
 ├── RefusedError         an outside system answers and refuses us: certificate, password, rights
-├── CertificateError     a certificate or a key of ours cannot be used
+├── CertificateError     our certificate or key cannot be used
 ├── BuildError           Spark refuses a source, a step or a sink
 └── RunError             a running query failed
 """
@@ -74,7 +74,7 @@ class RefusedError(PenstockError):
 
 
 class CertificateError(PenstockError):
-    """A certificate or a key of ours cannot be used."""
+    """Our certificate or key cannot be used."""
 
 
 class BuildError(PenstockError):

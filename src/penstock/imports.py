@@ -1,4 +1,4 @@
-"""Things of the user's Python, by `module:name`."""
+"""Objects of the user's Python modules, by `module:name`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.errors import BuildError
 
 
 def import_object(path: str) -> Any:
-    """What `module:name` means; an error in our words if importing it fails."""
+    """Import `module:name`; a BuildError says why it fails."""
     from pyspark import cloudpickle
 
     module_name, _, name = path.partition(":")
@@ -17,7 +17,7 @@ def import_object(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name == module_name:
-            raise BuildError(f"there is no module {module_name!r}; put {module_name}.py beside the file") from error
+            raise BuildError(f"no module {module_name!r}; put {module_name}.py next to the pipeline file") from error
         raise BuildError(f"{module_name!r} imports {error.name!r}, which is not installed") from error
     except Exception as error:
         raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error

@@ -147,7 +147,7 @@ class Source:
     watermark: Watermark | None = None
     bad_records: Literal["fail", "drop"] = "fail"
     static: str = ""
-    """How a table beside the streams is read again: `never`, `on change` or a duration; empty for a stream."""
+    """How a static table is refreshed: `never`, `on change` or a duration; empty for a stream."""
 
 
 @dataclass(frozen=True)

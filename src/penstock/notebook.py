@@ -192,7 +192,7 @@ def _open_preview(what: DataFrame | Pipeline, step: str | None, limits: Limits) 
     from penstock.engine import prepare
 
     frozen = what.freeze()
-    name = previews.stream_named(frozen, step)
+    name = previews.find_stream(frozen, step)
     needed = prepare(previews.subgraph(frozen, name, "earliest", limits), lambda _: None)
     return previews.preview(needed, spark, name, limits)
 

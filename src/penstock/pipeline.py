@@ -1,4 +1,4 @@
-"""The Python front door: a pipeline said in Python becomes the same frozen model as a file."""
+"""The Python API: a pipeline built in Python becomes the same frozen model as a file."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _log = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class Connector:
-    """A kind of system and what it is told; whether it is read or written is said where it is used."""
+    """A connector with its options; whether it is read or written depends on where it is used."""
 
     kind: str
     options: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def target(self, **settings: Any) -> Connector:
-        """As one of several targets: `name`, `select`, `where` and `optional` of its own."""
+        """As one of several targets: `name`, `select`, `where` and `optional`."""
         return replace(self, settings=settings)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
 
 import psutil
+
+from penstock.waiting import wait_until
 
 _POLL_SECONDS = 0.02
 
@@ -66,12 +67,12 @@ def list_session(session: int) -> list[int]:
 
 def kill_session(session: int, most_seconds: float = 30.0) -> bool:
     """Kill every process of a session; True once none is left."""
-    deadline = time.monotonic() + most_seconds
-    while left := list_session(session):
+
+    def is_empty() -> bool:
+        left = list_session(session)
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
+        return not left
+
+    return wait_until(is_empty, most_seconds, _POLL_SECONDS)

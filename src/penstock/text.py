@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 _MAX_CHARS = 60
 _MAX_LISTED = 50
+_JAAS_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
 
 
 class Waiting(str):
@@ -58,3 +59,8 @@ def show(value: object) -> str:
 def printable(text: str) -> str:
     """The text in one line without control characters, safe to print to a terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
+
+
+def quote_jaas(text: str) -> str:
+    """A quoted string of a JAAS configuration, whose parser ends one at a bare quote or line break."""
+    return '"' + "".join(_JAAS_ESCAPES.get(char, char) for char in text) + '"'

@@ -132,14 +132,14 @@ def test_a_topic_that_is_made_anew_is_known_by_its_id_even_when_it_is_longer_tha
     refused = penstock("run", "copy.yaml", folder=tmp_path)
 
     assert refused.returncode == 1
-    assert "the topic was made anew" in refused.stderr
+    assert "the topic was recreated" in refused.stderr
     assert "starting Spark" not in refused.stderr
 
     world.write(most=10_000, more=", on_data_loss: earliest")
     again = penstock("run", "copy.yaml", "--once", folder=tmp_path)
 
     assert again.returncode == 0, again.stderr
-    assert {event["why"] for event in world.events("gap")} == {"the topic was made anew"}
+    assert {event["why"] for event in world.events("gap")} == {"the topic was recreated"}
     world.judge()
 
 

@@ -68,7 +68,7 @@ def test_cassandra_is_killed_stands_still_and_comes_back_and_a_dropped_column_st
         until(lambda: run.process.poll() is not None, f"the end\n{run.said}")
 
         assert run.process.returncode == 1
-        assert "'size' is no column of the table" in run.said
+        assert "'size' is not a column of the table" in run.said
         assert len(world.events("restarting")) <= restarts + 1
         assert "Traceback" not in run.said
     cassandra.session.execute(f"ALTER TABLE {cassandra.keyspace}.t ADD size int")

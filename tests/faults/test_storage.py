@@ -73,10 +73,10 @@ def test_a_rollback_a_new_checkpoint_and_a_damaged_sink_log_are_refused(world: W
 
     for log in ("offsets", "commits"):
         (world.checkpoint / log / str(last)).unlink()
-    assert f"ends with batch {last - 1}, but batch {last} is on record" in refused(tmp_path)
+    assert f"ends with batch {last - 1}, but batch {last} is in the journal" in refused(tmp_path)
 
     shutil.rmtree(world.checkpoint)
-    assert "there is no checkpoint" in refused(tmp_path)
+    assert "no checkpoint at" in refused(tmp_path)
     put_back = penstock("checkpoint", "restore", "copy", "--from", made.stdout.strip(), folder=tmp_path)
     assert put_back.returncode == 0, put_back.stderr
 

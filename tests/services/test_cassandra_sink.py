@@ -12,6 +12,7 @@ import pytest
 
 from penstock.connector import Batch
 from penstock.connectors.cassandra import CassandraSink
+from penstock.engine.prepare import probe
 from penstock.errors import PenstockError
 
 
@@ -108,7 +109,7 @@ def test_equal_timestamps_give_the_same_row_in_any_order(cassandra, write):
 def test_a_row_without_a_time_fails_the_batch_with_its_column(cassandra, write):
     cassandra.make("id text PRIMARY KEY, n int")
 
-    with pytest.raises(Exception, match="a row has no 'at', which is the time of its write"):
+    with pytest.raises(Exception, match="a row has no 'at', its write time"):
         write("id string, n int, at timestamp", [("a", 1, None)], timestamp="at")
 
 
@@ -183,19 +184,19 @@ def test_every_column_that_does_not_fit_is_named_with_what_to_do(cassandra, misf
     name = cassandra.make("id text, day date, n int, total bigint, PRIMARY KEY (id, day)")
 
     assert misfit("id string, n bigint, totl bigint, extra string, at timestamp_ntz") == [
-        f"table {name} does not fit the rows:",
+        f"table {name} does not match the rows:",
         "  'day' (date) is in the table's key, and the rows do not have it; add it to the SELECT",
         "  'n' is bigint, and the table has int; write CAST(n AS int) AS n",
-        "  'totl' is no column of the table; did you mean 'total'?",
-        f"  'extra' is no column of the table; ALTER TABLE {name} ADD \"extra\" text, or leave it out of the rows",
-        "  'at' is no column of the table; leave it out of the rows",
+        "  'totl' is not a column of the table; did you mean 'total'?",
+        f"  'extra' is not a column of the table; ALTER TABLE {name} ADD \"extra\" text, or leave it out of the rows",
+        "  'at' is not a column of the table; leave it out of the rows",
     ]
 
 
 def test_a_counter_is_refused_because_a_replay_would_count_twice(cassandra, misfit):
     cassandra.make("id text PRIMARY KEY, n counter")
 
-    says = "  column 'n' is a counter, and adding twice after a crash counts twice; write totals to a bigint instead"
+    says = "  column 'n' is a counter, and a replayed batch would count twice; write totals to a bigint instead"
     assert says in misfit("id string, n bigint")
 
 
@@ -208,11 +209,11 @@ def test_another_key_than_the_one_to_create_is_refused(cassandra, misfit):
 
 def test_what_cannot_be_created_is_said_before_anything_is(cassandra, misfit):
     assert misfit("id string, s struct<a: int>", create={"key": ["id"]}) == [
-        "Cassandra has no type for column 's' (struct<a:int>); cast it or leave it out, or make the table yourself"
+        "Cassandra has no type for column 's' (struct<a:int>); cast it, leave it out, or create the table yourself"
     ]
     assert misfit("word string", create={"key": ["wrd"]}) == ["'create' has 'wrd' in its key; did you mean 'word'?"]
     assert misfit("id string", timestamp="at") == [
-        "'timestamp' is 'at', which is no column of the rows; name a column of type timestamp"
+        "'timestamp' is 'at', which is not a column of the rows; name a column of type timestamp"
     ]
 
 
@@ -220,7 +221,7 @@ def test_a_missing_table_or_host_is_named_before_spark_starts(cassandra, refusal
     cassandra.make("id text PRIMARY KEY", "users")
 
     def look(table: str, hosts: str = cassandra.address) -> str:
-        return refusal(CassandraSink(hosts=hosts, table=table).preflight, 0, lambda _: None)
+        return refusal(probe, CassandraSink(hosts=hosts, table=table), 0, lambda _: None)
 
     assert look(f"{cassandra.keyspace}.user") == (
         f"keyspace {cassandra.keyspace!r} has no table 'user'; did you mean 'users'?"
@@ -280,6 +281,6 @@ def test_a_pipeline_whose_rows_do_not_fit_says_where_in_the_file(cassandra, proj
     says = refusal(project.run_once, pipeline)
 
     assert says.partition("pipeline.yaml:")[2] == (
-        f"7: sink 'board': table {cassandra.keyspace}.t does not fit the rows:\n"
+        f"7: sink 'board': table {cassandra.keyspace}.t does not match the rows:\n"
         "  'count' is bigint, and the table has int; write CAST(count AS int) AS count"
     )

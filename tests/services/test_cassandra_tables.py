@@ -1,4 +1,4 @@
-"""Tables of a real Cassandra beside the streams: scanned and looked up."""
+"""Static tables of a real Cassandra: scanned and looked up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_declared_columns_that_the_table_does_not_have_are_all_named(users, spar
     users = users.model_copy(update={"schema_": "id string, nam string, age bigint"})
 
     assert refusal(users.read_static, spark).splitlines()[1:] == [
-        "  'nam' is no column of the table; did you mean 'name'?",
+        "  'nam' is not a column of the table; did you mean 'name'?",
         "  'age' is declared bigint, and the table has int; declare it int",
     ]
 

@@ -18,6 +18,7 @@ from tests.services.command import penstock, until
 from penstock import cql, jars
 from penstock.connector import Batch
 from penstock.connectors.cassandra import CassandraSink
+from penstock.engine.prepare import probe
 from penstock.errors import PenstockError
 from penstock.services import Cassandra
 from penstock.services.service import free_port
@@ -131,21 +132,21 @@ def test_a_wrong_password_is_named_and_the_right_one_writes(tmp_path, spark, ref
         # The first user is made a moment after the node answers.
         until(lambda: _lets_in(known), "the first user")
 
-        nobody = refusal(sink.preflight, 0, lambda _: None)
-        stranger = refusal(known.model_copy(update={"password": "guess"}).preflight, 0, lambda _: None)
+        nobody = refusal(probe, sink, 0, lambda _: None)
+        stranger = refusal(probe, known.model_copy(update={"password": "guess"}), 0, lambda _: None)
         rows = spark.createDataFrame([("a", 1)], "id string, n int")
         known_writer = known.open(spark, rows.schema, "append")
         known_writer.write(rows, Batch(0, "query", "writer"))
     finally:
         node.stop()
 
-    assert nobody == f"Cassandra at {address} asks who you are; set 'user' and 'password'"
+    assert nobody == f"Cassandra at {address} requires a login; set 'user' and 'password'"
     assert stranger == f"Cassandra at {address} refuses user 'cassandra'; check 'user' and 'password'"
 
 
 def _lets_in(sink: CassandraSink) -> bool:
     try:
-        sink.preflight(0, lambda _: None)
+        probe(sink, 0, lambda _: None)
     except PenstockError:
         return False
     return True

@@ -215,10 +215,10 @@ def test_secured_listeners_come_up_with_certificates_and_a_file_for_the_shell(de
     well += [("scram", "broker certificate login topic")]
     ends = [("ok", f"source {name}: {what}") for name, whats in well for what in whats.split()]
     assert [line[:2] for line in found] == [*ends, ("ok", "sink out: broker"), ("BAD", "sink out")]
-    assert found[1][2].startswith("fits, for localhost and 127.0.0.1; valid until 20")
+    assert found[1][2].startswith("valid for localhost and 127.0.0.1 until 20")
     assert found[2][2] == "'trades' has 2 partitions, we may read it"
-    assert found[5][2] == "user '$ConnectionString' is let in (PLAIN)"
-    assert found[-1][2].startswith(f"{printed['tls']} speaks TLS, and we came without; ")
+    assert found[5][2] == "user '$ConnectionString' is accepted (PLAIN)"
+    assert found[-1][2].startswith(f"{printed['tls']} requires TLS, and this connection has none; ")
 
     assert dev.call("up").stdout.strip() == printed["plaintext"], "the plaintext address alone, as always"
     dev.call("down")

@@ -12,6 +12,7 @@ from tests.services.secured import DEMO, SecuredBroker
 
 from penstock.connectors.eventhubs import EventHubsSource
 from penstock.connectors.kafka import create_topics
+from penstock.engine.prepare import probe
 
 
 @pytest.fixture
@@ -232,9 +233,9 @@ def test_a_hub_that_is_missing_and_a_wrong_key_are_named(secured, namespace, ref
     missing = EventHubsSource.model_validate({**connection, "hub": "nowhere-at-all"})
     wrong = EventHubsSource.model_validate({**connection, "hub": "x", "connection": right + "x"})
 
-    assert refusal(missing.preflight, 5, lambda _: None).startswith(
+    assert refusal(probe, missing, 5, lambda _: None).startswith(
         f"the namespace at {address} has no hub 'nowhere-at-all'; "
     )
-    assert refusal(wrong.preflight, 5, lambda _: None).startswith(
+    assert refusal(probe, wrong, 5, lambda _: None).startswith(
         f"Kafka at {address} refuses user '$ConnectionString': wrong user or password (PLAIN); "
     )

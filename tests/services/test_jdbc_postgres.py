@@ -12,6 +12,7 @@ from tests.failing_sink import FailOnce, with_hook
 from tests.services.postgres import PASSWORD
 
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
+from penstock.engine.prepare import probe
 from penstock.errors import PenstockError, UnreachableError
 from penstock.testing.connectors import SinkSuite, batch
 
@@ -86,19 +87,19 @@ def test_text_becomes_what_the_column_is_and_defaults_are_kept(spark, postgres):
 
 def test_a_view_of_other_readers_is_never_half_a_batch(spark, postgres, monkeypatch):
     """While the batch is moved, another connection sees all that was there before and nothing else."""
-    from penstock.connectors.jdbc._tables import Target
+    from penstock.connectors.jdbc._tables import SinkTable
 
     sink = sink_of(postgres, create=True, isolation="repeatable read")
     schema = spark.createDataFrame([], "id int").schema
     sink_writer = sink.open(spark, schema, "complete")
     sink_writer.write(spark.createDataFrame([(1,)], schema), batch(0, mode="complete"))
-    real, seen = Target.move, []
+    real, seen = SinkTable.move, []
 
     def look(self, *arguments):
         real(self, *arguments)
         seen.extend(postgres.ask(f"SELECT * FROM {sink.table}"))
 
-    monkeypatch.setattr(Target, "move", look)
+    monkeypatch.setattr(SinkTable, "move", look)
     sink_writer.write(spark.createDataFrame([(2,), (3,)], schema), batch(1, mode="complete"))
 
     assert seen == [(1,)]
@@ -112,7 +113,7 @@ def test_what_does_not_fit_is_named_in_the_database_s_words(spark, postgres, ref
     said = refusal(sink_of(postgres, table=table).open, spark, spark.sql("SELECT 1D AS id, 1L AS a").schema, "append")
 
     assert said.startswith(
-        f"the rows do not fit table {table} in jdbc:postgresql://127.0.0.1:{postgres.port}/postgres: "
+        f"the rows do not match table {table} in jdbc:postgresql://127.0.0.1:{postgres.port}/postgres: "
     )
     assert "missing in the rows: b varchar; id is double in the rows and int8 in the table" in said
     assert "a is bigint in the rows and numeric(5,2) in the table" in said
@@ -133,8 +134,8 @@ def test_a_wrong_password_and_a_closed_port_are_said_without_the_password(spark,
 
     said: list[str] = []
     with pytest.raises(UnreachableError, match=r"no PostgreSQL answers at 127\.0\.0\.1:\d+ after 0 s"):
-        JdbcSink(url=f"jdbc:postgresql://127.0.0.1:{free_port()}/x", table="t").preflight(0, said.append)
-    sink_of(postgres).preflight(0, said.append)
+        probe(JdbcSink(url=f"jdbc:postgresql://127.0.0.1:{free_port()}/x", table="t"), 0, said.append)
+    probe(sink_of(postgres), 0, said.append)
 
 
 PIPELINE = """

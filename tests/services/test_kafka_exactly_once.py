@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from tests.failing_sink import FailOnce, with_hook
 
 from penstock.connectors.kafka import _transactions as kafka_transactions
-from penstock.connectors.kafka._transactions import Sending, send
+from penstock.connectors.kafka._transactions import TransactionSpec, send
 from penstock.errors import LoadError, PenstockError
 from penstock.load import load
 
@@ -93,23 +93,23 @@ def test_half_of_a_batch_is_never_seen(spark, kafka, topic):
     """One task of two fails after it has sent its rows: its transaction is open, the other one's is committed."""
     rows = spark.range(100).selectExpr("cast(id AS string) AS key", "cast(id AS string) AS value")
     client = {"bootstrap.servers": kafka.address}
-    sending = Sending(topic, client, f"w{topic}", "q", 0, 30.0)
-    real = kafka_transactions._produced
+    spec = TransactionSpec(topic, client, f"w{topic}", "q", 0, 30.0)
+    real = kafka_transactions._produce
 
-    def breaks(producer, sending, batch):
-        real(producer, sending, batch)
+    def breaks(producer, spec, batch):
+        real(producer, spec, batch)
         producer.flush(30)
         raise RuntimeError("the power goes")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(kafka_transactions, "_produced", breaks)
-        sent = kafka_transactions._begun(sending, 0)
+        patched.setattr(kafka_transactions, "_produce", breaks)
+        sent = kafka_transactions._begin(spec, 0)
         with pytest.raises(RuntimeError, match="power"):
-            sent.send(iter(rows.limit(10).toArrow().to_batches()), sending)
+            sent.send(iter(rows.limit(10).toArrow().to_batches()), spec)
     assert committed(kafka, topic) == []
 
-    send(rows, sending, tasks=2)
-    send(rows, sending, tasks=2)
+    send(rows, spec, tasks=2)
+    send(rows, spec, tasks=2)
 
     assert committed(kafka, topic) == list(range(100))
 
@@ -127,7 +127,7 @@ def test_another_number_of_writers_is_refused_for_the_same_checkpoint(numbers, k
     numbers.run(pipeline(kafka, topic))
     numbers.put("in/3.json", '{"n": 300}')
 
-    kafka_transactions._agreed.clear()
+    kafka_transactions._checked_groups.clear()
     said = refusal(numbers.run, pipeline(kafka, topic, ", writers: 3"))
 
     assert "'writers' is 3, and the batches of this checkpoint are shared by 1; set 'writers: 1'" in said

@@ -11,6 +11,7 @@ from tests.services.fixtures import Kafka
 from tests.services.secured import SecuredBroker
 
 from penstock.connectors.kafka import KafkaSink, KafkaSource
+from penstock.engine.prepare import probe
 from penstock.errors import PenstockError
 
 MOST_SECONDS = 15
@@ -38,7 +39,7 @@ def refused(secured: SecuredBroker, topic: str) -> Callable[..., str]:
         connector = made.model_validate(options if made is KafkaSink else {"topics": [topic], **options})
         began = time.monotonic()
         with pytest.raises(PenstockError) as caught:
-            connector.preflight(60, lambda _: None)
+            probe(connector, 60, lambda _: None)
         assert time.monotonic() - began < MOST_SECONDS
         assert not caught.value.retry
         return str(caught.value)
@@ -120,7 +121,7 @@ def test_a_topic_that_our_certificate_may_read_and_not_write(secured, refused, t
 
 def test_a_plaintext_client_on_a_tls_port(secured, refused):
     assert refused("tls", tls=None) == (
-        f"{secured.at('tls')} speaks TLS, and we came without; "
+        f"{secured.at('tls')} requires TLS, and this connection has none; "
         "add 'tls: {ca: ...}', or 'tls: {}' to trust what this system trusts"
     )
 
@@ -134,7 +135,7 @@ def test_a_tls_client_on_a_plaintext_port(secured, refused):
 
 def test_no_certificate_where_one_is_asked_for(secured, refused):
     assert refused("mutual-tls", tls=secured.options("tls")["tls"]) == (
-        f"{secured.at('mutual-tls')} asks for a certificate of ours; give 'tls.cert' and 'tls.key'"
+        f"{secured.at('mutual-tls')} requires a client certificate; give 'tls.cert' and 'tls.key'"
     )
 
 
@@ -150,13 +151,13 @@ def test_a_certificate_that_the_broker_does_not_know(secured, refused):
 def test_no_user_where_one_is_asked_for(secured, refused):
     said = refused("sasl-scram", sasl=None)
 
-    assert said.startswith(f"{secured.at('sasl-scram')} asks for a user and a password (scram-sha-")
+    assert said.startswith(f"{secured.at('sasl-scram')} requires a user and a password (scram-sha-")
     assert said.endswith("; add 'sasl: {mechanism: ..., user: ..., password: ...}'")
 
 
 def test_a_user_where_nobody_asks(secured, refused):
     assert refused("tls", sasl=secured.user("plain")) == (
-        f"{secured.at('tls')} knows no users and passwords; take 'sasl' out, or use the port that does"
+        f"{secured.at('tls')} has no SASL login; take 'sasl' out, or use the port of a SASL listener"
     )
 
 

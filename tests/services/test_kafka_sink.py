@@ -194,7 +194,7 @@ def test_a_missing_topic_is_named(words, kafka, refusal):
             "Spark does not allow 'key.serializer'; use 'key' on the sink",
         ),
         ("topic: t, options: {kafka.value.serializer: x}", "Spark does not allow 'value.serializer'"),
-        ("topic: t, options: {topic: u}", "'topic' has a name here; use 'topic'"),
+        ("topic: t, options: {topic: u}", "'topic' has its own option here; use 'topic'"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(words, kafka, sink, says):

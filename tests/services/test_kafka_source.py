@@ -489,9 +489,9 @@ def test_a_broker_that_does_not_answer_is_named(project):
         ("kafka.interceptor.classes", "Spark does not allow 'interceptor.classes'; take it out"),
         ("kafka.bootstrap.servers", "Spark does not allow 'bootstrap.servers'; use 'servers'"),
         ("KAFKA.BOOTSTRAP.SERVERS", "Spark does not allow 'bootstrap.servers'; use 'servers'"),
-        ("subscribe", "'subscribe' has a name here; use 'topics'"),
-        ("startingOffsets", "'startingOffsets' has a name here; use 'start'"),
-        ("failOnDataLoss", "'failOnDataLoss' has a name here; use 'on_data_loss'"),
+        ("subscribe", "'subscribe' has its own option here; use 'topics'"),
+        ("startingOffsets", "'startingOffsets' has its own option here; use 'start'"),
+        ("failOnDataLoss", "'failOnDataLoss' has its own option here; use 'on_data_loss'"),
     ],
 )
 def test_options_that_spark_keeps_for_itself_are_refused_by_name(project, option, says):

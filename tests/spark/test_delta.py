@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from tests.failing_sink import FailOnce, with_hook
 
 from penstock.connectors.delta import DeltaSink, DeltaSource
+from penstock.engine.prepare import probe
 from penstock.errors import BuildError, PenstockError
 from penstock.testing.connectors import SinkSuite, batch
 
@@ -219,7 +220,7 @@ def test_everything_that_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
     said = refusal(sink.open, spark, spark.createDataFrame([], "b int, c int, d date").schema, "append")
 
     assert said == (
-        f"the rows do not fit the table in {sink.path}: missing in the rows: a int; not in the table: d date; "
+        f"the rows do not match the table in {sink.path}: missing in the rows: a int; not in the table: d date; "
         "b is int in the rows and string in the table; "
         "change what the sink reads, or set 'schema' to add or ignore other columns"
     )
@@ -342,7 +343,7 @@ def test_options_of_streams_and_of_tables_are_not_mixed(spark, tmp_path, refusal
     )
     missing = DeltaSource(path=str(tmp_path / "none"))
     with pytest.raises(BuildError, match="there is no Delta table in"):
-        missing.preflight(1, print)
+        probe(missing, 1, print)
 
 
 def test_a_static_table_is_read_again_when_it_has_a_new_version(project):

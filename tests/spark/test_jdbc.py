@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from penstock.checks import check
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.connectors.jdbc._connection import Name
-from penstock.connectors.jdbc._tables import Target
+from penstock.connectors.jdbc._connection import TableName
+from penstock.connectors.jdbc._tables import SinkTable
 from penstock.errors import BuildError, PenstockError, RunError, UnreachableError
 from penstock.load import load
 from penstock.testing.connectors import SinkSuite, batch
@@ -52,7 +52,7 @@ class TestDerby(SinkSuite):
     @pytest.fixture(autouse=True)
     def table(self, spark, tmp_path):
         self._spark = spark
-        with self.sink(tmp_path).connected(spark._jvm) as connection:
+        with self.sink(tmp_path).connect(spark._jvm) as connection:
             connection.execute("CREATE TABLE items (id INT, name VARCHAR(100), amount DOUBLE)")
 
     def written(self, sink):
@@ -60,7 +60,7 @@ class TestDerby(SinkSuite):
         return [tuple(row) for row in read.collect()]
 
     def test_mode_update_replaces_the_row_of_a_key(self, spark, tmp_path):
-        with pytest.raises(BuildError, match="replacing rows by 'key' is known for PostgreSQL and SQLite, not for"):
+        with pytest.raises(BuildError, match="replacing rows by 'key' is supported for PostgreSQL and SQLite, not for"):
             self._fitted(self.keyed(tmp_path), spark, "update")
 
 
@@ -105,32 +105,32 @@ def test_the_rows_and_the_number_are_one_transaction(spark, tmp_path, monkeypatc
     file, rows = tmp_path / "t.db", spark.createDataFrame([(1,)], "id int")
     sink = sqlite(file, create=True, isolation="serializable")
     sink_writer = sink.open(spark, rows.schema, "append")
-    real = Target.move
+    real = SinkTable.move
 
     def fails(self, *arguments):
         real(self, *arguments)
         raise OSError("a crash before the commit")
 
-    monkeypatch.setattr(Target, "move", fails)
+    monkeypatch.setattr(SinkTable, "move", fails)
     with pytest.raises(OSError, match="a crash"):
         sink_writer.write(rows, batch(0))
     assert (ask(file, "SELECT * FROM rows"), ask(file, "SELECT * FROM penstock_batches")) == ([], [])
 
-    monkeypatch.setattr(Target, "move", real)
+    monkeypatch.setattr(SinkTable, "move", real)
     sink_writer.write(rows, batch(0))
     assert ask(file, "SELECT * FROM rows") == [(1,)]
 
 
 def test_rows_of_a_task_that_was_run_twice_are_noticed(spark, tmp_path, monkeypatch):
     file, rows = tmp_path / "t.db", spark.createDataFrame([(1,)], "id int")
-    real = Target.move
+    real = SinkTable.move
 
     def with_another(self, staged, *arguments):
         q = self.connection.quoted
         self.connection.execute(f"INSERT INTO {q(staged.table)} SELECT * FROM {q(staged.table)}")
         real(self, staged, *arguments)
 
-    monkeypatch.setattr(Target, "move", with_another)
+    monkeypatch.setattr(SinkTable, "move", with_another)
     for key in ((), ("id",)):
         sink = JdbcSink(url=f"jdbc:sqlite:{file}", table=f"rows{len(key)}", create=True, key=key)
         sink_writer = sink.open(spark, rows.schema, "append")
@@ -145,7 +145,7 @@ def test_another_run_that_still_lives_fails_when_it_comes_to_move_its_rows(spark
     file, rows = tmp_path / "t.db", spark.createDataFrame([(1,)], "id int")
     old, new = sqlite(file, create=True), sqlite(file, create=True)
     old_writer, new_writer = (sink.open(spark, rows.schema, "append") for sink in (old, new))
-    real, once = Target.move, []
+    real, once = SinkTable.move, []
 
     def overtaken(self, *arguments):
         if not once:
@@ -153,7 +153,7 @@ def test_another_run_that_still_lives_fails_when_it_comes_to_move_its_rows(spark
             new_writer.write(rows, batch(0))
         real(self, *arguments)
 
-    monkeypatch.setattr(Target, "move", overtaken)
+    monkeypatch.setattr(SinkTable, "move", overtaken)
     with pytest.raises(PenstockError):
         old_writer.write(rows, batch(0))
 
@@ -183,14 +183,14 @@ def test_what_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
     ask(file, "CREATE TABLE rows (id INTEGER PRIMARY KEY, a TEXT NOT NULL, b TEXT, c REAL, d TEXT DEFAULT 'x')")
     rows = spark.createDataFrame([], "id bigint, c string, e map<string,int>").schema
 
-    fix = "change what the sink reads (to_json makes text of anything), or the table"
+    fix = "change what the sink reads (to_json converts anything to text), or the table"
     assert refusal(sqlite(file).open, spark, rows, "append") == (
-        f"the rows do not fit table rows in jdbc:sqlite:{file}: missing in the rows: a text, b text; "
+        f"the rows do not match table rows in jdbc:sqlite:{file}: missing in the rows: a text, b text; "
         "not in the table: e map<string,int>; c is string in the rows and real in the table; "
         f"{fix}, or set 'schema: ignore' to leave other columns out"
     )
     assert refusal(sqlite(file, schema="ignore").open, spark, rows, "append") == (
-        f"the rows do not fit table rows in jdbc:sqlite:{file}: missing in the rows: a text; "
+        f"the rows do not match table rows in jdbc:sqlite:{file}: missing in the rows: a text; "
         f"c is string in the rows and real in the table; {fix}"
     )
     fine = spark.createDataFrame([], "id int, a string, b string, c double").schema
@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
         f"there is no table rows in jdbc:sqlite:{tmp_path}/none.db; create it, correct 'table', or set 'create: true'"
     )
     assert refusal(sqlite(tmp_path / "new.db", create=True).open, spark, rows, "append") == (
-        "SQLite has no type for e map<string,int>; make text of it with to_json in what the sink reads"
+        "SQLite has no type for e map<string,int>; convert it to text with to_json in what the sink reads"
     )
 
 
@@ -240,8 +240,8 @@ def test_options_that_cannot_work_are_refused(options, says):
 
 
 def test_names_of_tables_are_taken_apart():
-    assert Name.of("market.totals") == Name("market", "totals")
-    assert Name.of('"my.schema"."a""b"') == Name("my.schema", 'a"b')
+    assert TableName.of("market.totals") == TableName("market", "totals")
+    assert TableName.of('"my.schema"."a""b"') == TableName("my.schema", 'a"b')
 
 
 STATIC = """

@@ -200,8 +200,8 @@ def test_a_module_that_is_not_there_is_named(lines, refusal):
     said = refusal(lines.run, python_step("beside_nothing:step"))
 
     assert said == (
-        f"{lines.folder}/pipeline.yaml:6: step 'step': there is no module 'beside_nothing'; "
-        "put beside_nothing.py beside the file"
+        f"{lines.folder}/pipeline.yaml:6: step 'step': no module 'beside_nothing'; "
+        "put beside_nothing.py next to the pipeline file"
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.engine import wait
-
 
 def pipeline(trigger: str, limit: str = "files_per_trigger: 1") -> str:
     return f"""

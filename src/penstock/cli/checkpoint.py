@@ -17,7 +17,7 @@ from penstock.cli._find import storage_of
 from penstock.errors import CallError
 from penstock.storage import restore
 from penstock.storage.layout import Storage
-from penstock.storage.lease import Taking
+from penstock.storage.lease import LeaseAcquirer
 from penstock.storage.verify import SinkStorage, find_problems
 
 
@@ -107,7 +107,7 @@ def restore_(named: str, place: Path | None, behind: bool) -> None:
 
 @contextmanager
 def _alone(storage: Storage) -> Iterator[None]:
-    lease = Taking(storage.lease, print_status).take()
+    lease = LeaseAcquirer(storage.lease, print_status).acquire()
     try:
         yield
     finally:

@@ -137,12 +137,12 @@ def _supervise(run_options: RunOptions, first: DriverProcess, stderr: NonBlockin
     from penstock.events import EventLog
     from penstock.model import fingerprint
     from penstock.storage.layout import Storage
-    from penstock.storage.lease import Taking
+    from penstock.storage.lease import LeaseAcquirer
     from penstock.supervise.supervisor import State, Supervisor
 
     storage = Storage.of(pipeline)
     storage.refuse_if_shared(pipeline.places.get(("storage",), pipeline.at))
-    lease = Taking(storage.lease, stderr.print_status, run_options.drain_seconds).take()
+    lease = LeaseAcquirer(storage.lease, stderr.print_status, run_options.drain_seconds).acquire()
     log = EventLog(storage.events)
     emit = _emitter(log, stderr)
     state = State(pipeline.name, tuple(sink.name for sink in pipeline.sinks))

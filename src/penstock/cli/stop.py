@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import click
 
@@ -12,8 +11,8 @@ from penstock.cli import print_status
 from penstock.cli._find import storage_of
 from penstock.errors import PenstockError
 from penstock.storage import lease
+from penstock.waiting import wait_until
 
-_POLL_SECONDS = 0.1
 _MARGIN_SECONDS = 30.0
 
 
@@ -41,11 +40,8 @@ def command(named: str, now: bool) -> None:
 
 
 def _wait(url: str, holder: lease.Holder) -> None:
-    deadline = time.monotonic() + holder.leave_seconds + _MARGIN_SECONDS
-    while holder.is_alive:
-        if time.monotonic() > deadline:
-            raise PenstockError(f"{holder} has not stopped; run `penstock stop --now`")
-        time.sleep(_POLL_SECONDS)
+    if not wait_until(lambda: not holder.is_alive, holder.leave_seconds + _MARGIN_SECONDS):
+        raise PenstockError(f"{holder} has not stopped; run `penstock stop --now`")
     found = lease.read(url)
     if found is not None and found.name == holder.name and not found.released:
         raise PenstockError(f"{holder} was killed: it exited without releasing its lease; see penstock history")

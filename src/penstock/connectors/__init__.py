@@ -1,4 +1,4 @@
-"""Outside systems, one file each; a new connector is one file and one line here, or an entry point elsewhere."""
+"""The registry of connectors: one line here for each built-in one, entry points for those of other packages."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from typing import Any
 from penstock.connector import SinkOptions, SourceOptions
 
 
-class Kinds(Mapping[str, type[Any]]):
-    """Connectors by their kind; a file is imported when its kind is asked for, so that a pipeline pays for its own."""
+class Registry(Mapping[str, type[Any]]):
+    """Connector classes by kind, imported on first use so that a pipeline loads only its own."""
 
-    def __init__(self, group: str, ours: Mapping[str, str]) -> None:
-        self._group, self._ours = group, ours
+    def __init__(self, group: str, built_in: Mapping[str, str]) -> None:
+        self._group, self._built_in = group, built_in
 
     @cached_property
-    def _theirs(self) -> dict[str, EntryPoint]:
-        """Those of other packages, which cannot take the place of ours."""
+    def _plugins(self) -> dict[str, EntryPoint]:
+        """Connectors of other packages; they cannot replace a built-in one."""
         return {point.name: point for point in entry_points(group=self._group)}
 
     def __getitem__(self, kind: str) -> type[Any]:
-        if kind in self._ours:
-            file, _, name = self._ours[kind].partition(":")
-            found: type[Any] = getattr(import_module(f"penstock.connectors.{file}"), name)
-            return found
-        theirs: type[Any] = self._theirs[kind].load()
-        return theirs
+        if kind in self._built_in:
+            module, _, name = self._built_in[kind].partition(":")
+            built_in: type[Any] = getattr(import_module(f"penstock.connectors.{module}"), name)
+            return built_in
+        plugin: type[Any] = self._plugins[kind].load()
+        return plugin
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self._ours or kind in self._theirs
+        return kind in self._built_in or kind in self._plugins
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._theirs, **self._ours})
+        return iter({**self._plugins, **self._built_in})
 
     def __len__(self) -> int:
-        return len({**self._theirs, **self._ours})
+        return len({**self._plugins, **self._built_in})
 
 
-SOURCES: Mapping[str, type[SourceOptions]] = Kinds(
+SOURCES: Mapping[str, type[SourceOptions]] = Registry(
     "penstock.sources",
     {
         "cassandra": "cassandra:CassandraSource",
@@ -53,7 +53,7 @@ SOURCES: Mapping[str, type[SourceOptions]] = Kinds(
         "socket": "socket:SocketSource",
     },
 )
-SINKS: Mapping[str, type[SinkOptions]] = Kinds(
+SINKS: Mapping[str, type[SinkOptions]] = Registry(
     "penstock.sinks",
     {
         "cassandra": "cassandra:CassandraSink",

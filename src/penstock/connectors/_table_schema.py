@@ -1,4 +1,4 @@
-"""Whether rows fit a table: every column that does not is named before the first batch."""
+"""Comparison of rows with a table's columns, before the first batch."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column as the table has it."""
+    """A column of the table."""
 
     name: str
     type: str
-    """In the table's own words."""
+    """As the table names it."""
     required: bool
-    """Whether a row without it cannot be written."""
+    """Whether every row needs a value for it."""
     takes: Callable[[DataType], bool]
 
 
 @dataclass(frozen=True)
 class SchemaDiff:
-    """What differs between rows and a table; names in each part are in the order of the rows or of the table."""
+    """The differences between rows and a table, each part in the order of the rows or of the table."""
 
     missing: tuple[TableColumn, ...]
     extra: tuple[str, ...]
     mistyped: tuple[str, ...]
 
     @classmethod
-    def between(cls, schema: StructType, columns: Sequence[TableColumn]) -> SchemaDiff:
-        """Compare by name, as SQL does: upper and lower case are the same."""
+    def compare(cls, schema: StructType, columns: Sequence[TableColumn]) -> SchemaDiff:
+        """Compare by name, ignoring case, as SQL does."""
         ours = {field.name.lower(): field for field in schema}
         theirs = {column.name.lower(): column for column in columns}
         return cls(
@@ -53,7 +53,7 @@ class SchemaDiff:
         )
 
     def refuse(self, table: str, *, missing: Sequence[TableColumn], extra: bool, fix: str) -> None:
-        """An error that names the missing columns given, the extra ones if they count, and every mistyped one."""
+        """Raise an error that names these missing columns, the extra ones if they count, and every mistyped one."""
         parts = []
         if missing:
             parts.append("missing in the rows: " + ", ".join(f"{column.name} {column.type}" for column in missing))
@@ -61,11 +61,11 @@ class SchemaDiff:
             parts.append("not in the table: " + ", ".join(self.extra))
         parts += self.mistyped
         if parts:
-            raise BuildError(f"the rows do not fit {table}: {'; '.join(parts)}; {fix}")
+            raise BuildError(f"the rows do not match {table}: {'; '.join(parts)}; {fix}")
 
 
 def require_columns(schema: StructType, option: str, names: Iterable[str], *, exact: bool = True) -> None:
-    """An error if an option names a column that the rows do not have; Spark itself does not look at upper case."""
+    """Raise an error if an option names a column that the rows do not have; `exact=False` ignores case like Spark."""
     have = [field.name for field in schema]
     for name in names:
         if name not in have and (exact or name.lower() not in [each.lower() for each in have]):
@@ -73,7 +73,7 @@ def require_columns(schema: StructType, option: str, names: Iterable[str], *, ex
 
 
 def widens(found: DataType, wanted: DataType) -> bool:
-    """Whether every value of one type is, unchanged, a value of the other."""
+    """Whether every value of one type is also a value of the other."""
     from pyspark.sql import types as t
 
     if found.simpleString() == wanted.simpleString():
@@ -98,19 +98,19 @@ def one_per_key(rows: DataFrame, key: Sequence[str], latest_by: str | None) -> D
 
     same_key = Window.partitionBy(*(column(name) for name in key))
     if latest_by is None:
-        shown = F.to_json(F.struct(*(column(name) for name in key)))
-        says = F.concat(F.lit("several rows of one batch have the key "), shown)
+        key_json = F.to_json(F.struct(*(column(name) for name in key)))
+        says = F.concat(F.lit("several rows of one batch have the key "), key_json)
         fix = F.lit("; name the column that says which is the newest in 'latest_by', or add columns to 'key'")
         alone = F.when(F.count(F.lit(1)).over(same_key) == 1, F.lit(True)).otherwise(F.raise_error(F.concat(says, fix)))
         return _filter(rows, alone)
-    # Rows of one moment are told apart by their content, so that a replayed batch keeps the same one.
+    # Ties are broken by the rows' content, so that a replayed batch keeps the same one.
     content = F.xxhash64(*(column(field.name) for field in rows.schema if _has_hash(field.dataType)))
     newest_first = same_key.orderBy(column(latest_by).desc_nulls_last(), content)
     return _filter(rows, F.row_number().over(newest_first) == 1)
 
 
 def refuse_null_keys(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The same rows; one without a key is an error, as a database would not find it again."""
+    """The same rows; a null in the key is an error, because null keys never match."""
     from pyspark.sql import functions as F  # noqa: N812
 
     row = F.to_json(F.struct(*(column(name) for name in key)), {"ignoreNullFields": "false"})

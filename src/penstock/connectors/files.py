@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "csv", "json", "parquet", "orc", "avro"]
 
-#: The column that Spark fills with a record that it cannot parse.
+#: The column where Spark puts a record that it cannot parse.
 CORRUPT = "_corrupt_record"
-_LOOK_FILES = 10
+_PREVIEW_FILES = 10
 
 
 class FileSource(SourceOptions):
@@ -37,19 +37,19 @@ class FileSource(SourceOptions):
     format: Format = Field(default="text", description="How the files are written.")
     schema_: str | None = Field(default=None, alias="schema", description="Columns, as 'name type, name type'.")
     infer: bool = Field(default=False, description="Take the schema from the files that are there at the start.")
-    files_per_trigger: int | None = Field(default=None, ge=1, description="Most files in one batch.")
-    bytes_per_trigger: int | None = Field(default=None, ge=1, description="About the most bytes in one batch.")
+    files_per_trigger: int | None = Field(default=None, ge=1, description="Maximum files in one batch.")
+    bytes_per_trigger: int | None = Field(default=None, ge=1, description="Approximate maximum bytes in one batch.")
     newest_first: bool = Field(default=False, description="Read the newest files of a backlog first.")
     max_age: Duration | None = Field(default=None, description="Ignore files older than this before the newest.")
     glob: str | None = Field(default=None, description="Only file names that match, like '*.json'.")
-    recursive: bool = Field(default=False, description="Look into folders inside the folder too.")
+    recursive: bool = Field(default=False, description="Read subfolders too.")
     after_read: Literal["leave", "archive", "delete"] = Field(
-        default="leave", description="What becomes of read files."
+        default="leave", description="What to do with files that were read."
     )
     archive_to: str | None = Field(default=None, description="Where `after_read: archive` moves files to.")
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if self.format == "text" and (self.schema_ or self.infer):
             raise ValueError("text files have one column, 'value'; take 'schema' and 'infer' out")
         if self.format != "text" and not self.schema_ and not self.infer:
@@ -68,11 +68,11 @@ class FileSource(SourceOptions):
         return self.infer
 
     def for_preview(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
-        """The newest files first, or the oldest; a few in each batch, as rows are not counted before they are read."""
+        """The newest or the oldest files first, a few per batch: rows cannot be counted before they are read."""
         few = (
             {}
             if self.bytes_per_trigger
-            else {"files_per_trigger": min(_LOOK_FILES, self.files_per_trigger or _LOOK_FILES)}
+            else {"files_per_trigger": min(_PREVIEW_FILES, self.files_per_trigger or _PREVIEW_FILES)}
         )
         return self.model_copy(update={"newest_first": start == "latest", **few})
 
@@ -91,7 +91,7 @@ class FileSource(SourceOptions):
         return self._load(self._limits(spark.readStream.format(self.format)), spark)
 
     def read_static(self, spark: SparkSession) -> DataFrame:
-        """The same columns, of every file that is there."""
+        """The same columns, of every file there now."""
         return self._load(spark.read.format(self.format).options(**self._which_files()), spark)
 
     @property
@@ -100,7 +100,7 @@ class FileSource(SourceOptions):
         return True
 
     def version(self) -> object:
-        """Name, size and time of change of every file."""
+        """Name, size and modification time of every file."""
         import fsspec
 
         system, path = fsspec.url_to_fs(self.path)
@@ -109,7 +109,7 @@ class FileSource(SourceOptions):
 
     def _load(self, reader: Any, spark: SparkSession) -> DataFrame:
         reader = reader.options(**self.spark_options)
-        schema = self.inferred(spark) if self.infer else self._declared()
+        schema = self.infer_schema(spark) if self.infer else self._parse_schema()
         if schema is None:
             return reader.load(self.path)  # type: ignore[no-any-return]
         if self.format in ("json", "csv"):
@@ -117,14 +117,14 @@ class FileSource(SourceOptions):
             reader = reader.options(mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
         return reader.schema(schema).load(self.path)  # type: ignore[no-any-return]
 
-    def _declared(self) -> StructType | None:
+    def _parse_schema(self) -> StructType | None:
         from pyspark.sql.types import StructType
 
         declared: Any = StructType.fromDDL(self.schema_) if self.schema_ else None
         return declared  # type: ignore[no-any-return]
 
-    def inferred(self, spark: SparkSession) -> StructType:
-        """The columns of the files that are there."""
+    def infer_schema(self, spark: SparkSession) -> StructType:
+        """The columns of the files there now."""
         from pyspark.sql.types import StructType
 
         options = {"inferSchema": "true", **self._which_files(), **self.spark_options}
@@ -151,8 +151,8 @@ class FileSource(SourceOptions):
 class FileSink(SinkOptions):
     """Files of a folder, append only; exactly-once for readers that know Spark's log (`_spark_metadata`).
 
-    As one of several targets every batch has a folder of its own, `batch=<checkpoint>-<number>`, which appears whole or
-    not at all, and no log: whoever reads the folder reads each row once.
+    As one of several targets every batch has its own folder, `batch=<checkpoint>-<number>`, which appears atomically,
+    without a log: any reader of the folder reads each row once.
     """
 
     kind: ClassVar[str] = "files"
@@ -164,7 +164,7 @@ class FileSink(SinkOptions):
 
     path: str = Field(description="The folder to write to.")
     format: Format = Field(default="parquet", description="How the files are written.")
-    partition_by: Names = Field(default=(), description="Columns that become folders.")
+    partition_by: Names = Field(default=(), description="Columns to partition by.")
 
     @property
     def jar_groups(self) -> tuple[str, ...]:
@@ -183,11 +183,11 @@ class FileSink(SinkOptions):
 
     @property
     def log_url(self) -> str:
-        """The log of the files that count."""
+        """Spark's log of the committed files."""
         return f"{self.path}/_spark_metadata"
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The columns that become folders are there, and the format can hold the others."""
+        """The partition columns exist, and the format can hold the others."""
         require_columns(schema, "partition_by", self.partition_by, exact=False)
         folders = [name.lower() for name in self.partition_by]
         kept = {each.name: each.dataType.simpleString() for each in schema if each.name.lower() not in folders}
@@ -199,7 +199,7 @@ class FileSink(SinkOptions):
         nested = [name for name, kind in kept.items() if kind.startswith(("array<", "map<", "struct<"))]
         if self.format == "csv" and nested:
             says = f"csv files cannot hold {', '.join(f'{name} ({kept[name]})' for name in nested)}"
-            raise BuildError(f"{says}; use json or parquet, or make text of it with to_json")
+            raise BuildError(f"{says}; use json or parquet, or convert it to text with to_json")
 
     def write_stream(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of files."""
@@ -220,13 +220,13 @@ class _BatchFolders(Writer):
     files: HadoopFiles
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        """The batch in its folder: written aside, then moved into place in one rename."""
+        """Write the batch to a temporary folder, then rename that into place."""
         sink, name = self.sink, f"{batch.query[:8]}-{batch.number:09d}"
-        final, aside = f"{sink.path}/batch={name}", f"{sink.path}/_writing/{name}"
+        final, temporary = f"{sink.path}/batch={name}", f"{sink.path}/_writing/{name}"
         if self.files.exists(final):
-            # Moved before the crash: it is complete.
+            # Renamed before the crash: it is complete.
             return
         writer = rows.write.format(sink.format).mode("overwrite").options(**sink.spark_options)
-        writer.save(aside, partitionBy=list(sink.partition_by) or None)
-        if not self.files.rename(aside, final):
-            raise UnreachableError(f"{aside} could not be renamed to batch={name}; check the storage")
+        writer.save(temporary, partitionBy=list(sink.partition_by) or None)
+        if not self.files.rename(temporary, final):
+            raise UnreachableError(f"{temporary} could not be renamed to batch={name}; check the storage")

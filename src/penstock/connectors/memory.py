@@ -1,4 +1,4 @@
-"""Rows kept in the driver's memory."""
+"""Rows in the driver's memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class MemorySink(SinkOptions):
-    """A table in the driver's memory with the sink's name, queryable by SQL; the next run begins anew."""
+    """A table in the driver's memory with the sink's name, queryable by SQL; lost when the run ends."""
 
     kind: ClassVar[str] = "memory"
     modes: ClassVar[frozenset[str]] = frozenset({"append", "complete"})

@@ -1,4 +1,4 @@
-"""Functions and classes of the user's own that take batches or rows."""
+"""User functions and classes that take batches or rows."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ForeachBatchSink(SinkOptions):
     kind: ClassVar[str] = "foreach_batch"
     runs_user_code: ClassVar[bool] = True
     promise: ClassVar[str] = (
-        "exactly-once if the function can be called twice with the same batch; or else at-least-once"
+        "exactly-once if the function can be called twice with the same batch; otherwise at-least-once"
     )
 
     python: str = Field(pattern=_PATH, description="'module:function', called with (DataFrame, batch number).")
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The function is there."""
+        """The function can be imported."""
         if not callable(import_object(self.python)):
-            raise BuildError(f"{self.python} is no function; it is called with a DataFrame and a batch number")
+            raise BuildError(f"{self.python} is not a function; it is called with a DataFrame and a batch number")
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
         """Import the function."""
@@ -51,7 +51,7 @@ class _BatchFunction(Writer):
 
 
 class ForeachSink(SinkOptions):
-    """Hands every row to `process` of a class, between `open` and `close` of each partition, as Spark's foreach."""
+    """Calls `process` of a class with every row, between `open` and `close` of each partition, like Spark's foreach."""
 
     kind: ClassVar[str] = "foreach"
     runs_user_code: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class ForeachSink(SinkOptions):
     )
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The class is there and can process rows."""
+        """The class can be imported and has `process`."""
         if not callable(getattr(import_object(self.python), "process", None)):
             raise BuildError(f"{self.python} has no method 'process'; it is called with every row")
 
@@ -75,23 +75,23 @@ class ForeachSink(SinkOptions):
 
 @dataclass(frozen=True)
 class _RowProcessor(Writer):
-    made_by: Callable[[], Any]
+    factory: Callable[[], Any]
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Process every row, on the executors."""
-        writer, number = self.made_by, batch.number
+        factory, number = self.factory, batch.number
 
         def process(partition: Any) -> None:
             from pyspark import TaskContext
 
             context = TaskContext.get()
-            _process(writer(), partition, context.partitionId() if context else 0, number)
+            _process(factory(), partition, context.partitionId() if context else 0, number)
 
         rows.foreachPartition(process)
 
 
 def _process(writer: Any, rows: Any, partition: int, number: int) -> None:
-    """The life of a writer, as Spark's own foreach has it: `open` may say that the partition is done already."""
+    """The lifecycle of Spark's own foreach writer: `open` returns False if the partition is done already."""
     if hasattr(writer, "open") and not writer.open(partition, number):
         return
     failure: Exception | None = None

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class RateSource(SourceOptions):
-    """Rows of (timestamp, value) at a steady rate, for trying out and measuring; replayable."""
+    """Rows of (timestamp, value) at a steady rate, for experiments and benchmarks; replayable."""
 
     kind: ClassVar[str] = "rate"
     triggers: ClassVar[frozenset[str]] = MICRO_BATCHES | {"continuous"}
 
     rows_per_second: int = Field(default=1, ge=1, description="How many rows appear each second.")
     ramp_up_seconds: int = Field(default=0, ge=0, description="Seconds until the full rate is reached.")
-    partitions: int | None = Field(default=None, ge=1, description="Into how many partitions; by default as Spark has.")
+    partitions: int | None = Field(default=None, ge=1, description="Number of partitions; by default Spark's own.")
 
     @property
     def spark_columns(self) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SocketSource(SourceOptions):
-    """Lines of a TCP server, one row each; for trying out: what was read is gone after a crash."""
+    """Lines of a TCP server, one row each; for experiments: what was read is lost in a crash."""
 
     kind: ClassVar[str] = "socket"
     replayable: ClassVar[bool] = False
@@ -25,7 +25,7 @@ class SocketSource(SourceOptions):
     timestamps: bool = Field(default=False, description="Add a column `timestamp`: when the line was read.")
 
     def explain(self, failure: str) -> str | None:
-        """Nobody listens there; looking before the start would take the one connection that `nc -l` gives."""
+        """Nothing listens there; not probed before the start, which would use up the one connection of `nc -l`."""
         if "ConnectException" not in failure and "Connection refused" not in failure:
             return None
         fix = f"start the server first (for example: nc -lk {self.port}) or correct host and port"
@@ -33,11 +33,11 @@ class SocketSource(SourceOptions):
 
     @property
     def spark_columns(self) -> str:
-        """Column value, and timestamp when asked for."""
+        """Column value, and timestamp if enabled."""
         return "value string, timestamp timestamp" if self.timestamps else "value string"
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """Column value, and timestamp when asked for."""
+        """Column value, and timestamp if enabled."""
         options: dict[str, int | str] = {
             "host": self.host,
             "port": self.port,

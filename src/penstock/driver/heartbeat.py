@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError
 
 from penstock.driver.channel import StartOrder, SupervisorChannel
+from penstock.errors import PenstockError
 from penstock.processes import kill_session
 from penstock.storage import lease
 
@@ -27,7 +28,7 @@ _OUT_OF_MEMORY = 3
 
 
 class Heartbeat:
-    """Sends a heartbeat every second from a thread of its own, and ends the driver when its JVM has died."""
+    """Sends a heartbeat every second from a separate thread, and ends the driver when its JVM has died."""
 
     def __init__(self, channel: SupervisorChannel, order: StartOrder, drain_seconds: float) -> None:
         self._channel, self._order, self._drain_seconds = channel, order, drain_seconds
@@ -89,20 +90,20 @@ class Heartbeat:
     def _run(self) -> None:
         orphaned_at: float | None = None
         while not self._done.wait(_HEARTBEAT_SECONDS):
-            try:
+            # The JVM is dying or dead; the watcher thread reports that. Without its answers we send none.
+            with contextlib.suppress(Py4JError, ConnectionError):
                 self._channel.send("heartbeat", queries=self._query_status())
-            except (Py4JError, ConnectionError):
-                # The JVM is dying or dead; the watcher thread reports that. Without its answers there is no heartbeat.
-                continue
             if self._channel.is_orphaned:
                 orphaned_at = orphaned_at or time.monotonic()
                 self._renew_lease_as_orphan(time.monotonic() - orphaned_at)
 
     def _renew_lease_as_orphan(self, seconds: float) -> None:
         """The supervisor is dead and the driver drains: it renews the lease itself, for a limited time."""
-        found = lease.read(self._order.lease)
-        if found is not None and found.token == self._order.token:
-            lease.Lease(self._order.lease, found).beat()
+        # Disk full, or the lease was taken over: the next write notices; the time limit must hold in any case.
+        with contextlib.suppress(OSError, PenstockError):
+            found = lease.read(self._order.lease)
+            if found is not None and found.token == self._order.token:
+                lease.Lease(self._order.lease, found).renew()
         if seconds > self._drain_seconds + _JVM_EXIT_SECONDS:
             kill_session(os.getsid(0))
 

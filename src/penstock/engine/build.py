@@ -44,7 +44,7 @@ def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) 
     streams: dict[str, DataFrame] = {}
     for source in pipeline.sources:
         streams[source.name] = read_source(pipeline, source, spark, read)
-    # Rows that a test hands in are all there is: no system stands behind them.
+    # A test hands in the rows of a table; there is no system to ask.
     tables = {source.name: source.connector for source in pipeline.sources if source.static and read is from_connector}
     for step in in_order(pipeline):
         streams[step.name] = build_step(step, streams, spark, tables)
@@ -72,7 +72,7 @@ def read_source(pipeline: Pipeline, source: Source, spark: SparkSession, read: R
         raw = read(source, spark)
         rows = decode(source, raw, counted=_can_count(pipeline, source))
         if source.static:
-            # Kept: read once and not with every batch, and what is joined with changes only when we say so.
+            # Cached: read once, not with every batch, and refreshed only when it is due.
             return rows.persist()
         if source.watermark is None:
             return rows
@@ -136,7 +136,7 @@ def _can_count(pipeline: Pipeline, source: Source) -> bool:
 
 
 def send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
-    """Modules beside the pipeline file must be importable on executors too."""
+    """Make the modules in the folder of the pipeline file importable on executors."""
     import sys
     from pathlib import Path
 

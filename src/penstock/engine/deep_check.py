@@ -1,7 +1,7 @@
-"""What Spark says of a pipeline before it runs: every refusal at once, and nothing outside is reached.
+"""Checks a pipeline with Spark before it runs: every refusal at once, without reaching outside systems.
 
 sources   empty frames of the columns that are declared, or that the connector is known to give
-steps     built as for a run, each with an error of its own
+steps     built as for a run, each with its own error
 sinks     Spark's streaming checker, which `start()` asks first; then the columns that each target needs
 """
 
@@ -33,7 +33,7 @@ _CHECKER_OFF = "spark.sql.streaming.unsupportedOperationCheck"
 
 
 def check_with_spark(pipeline: Pipeline) -> list[Finding]:
-    """Everything that Spark refuses in a pipeline, in file order; starts a session of its own and no query."""
+    """Everything that Spark refuses in a pipeline, in file order; starts a session but no query."""
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder, _session(pipeline, Path(folder)) as spark:
         return check_in(spark, pipeline, Path(folder))
 
@@ -88,7 +88,7 @@ class _Check:
 
     def _step(self, step: Step) -> None:
         if not all(name in self.streams for name in step.reads):
-            # What it reads has a finding of its own.
+            # What it reads already has a finding.
             return
         try:
             self.streams[step.name] = build_step(step, self.streams, self.spark, {})
@@ -162,18 +162,18 @@ class _Check:
         folder = self.folder / source.name
         folder.mkdir(exist_ok=True)
         here = {"path": str(folder), "glob": None, "archive_to": str(folder.with_suffix(".archive"))}
-        # Avro's reader is in a jar of its own, and gives the same columns as any other that is told a schema.
+        # Avro's reader needs a jar, and any reader with a schema returns the same columns.
         form = "parquet" if connector.format == "avro" else connector.format
-        ddl = self._inferred(connector) if connector.infer else connector.schema_
+        ddl = self._infer_schema(connector) if connector.infer else connector.schema_
         empty = connector.model_copy(update={**here, "format": form, "infer": False, "schema_": ddl})
         if connector.after_read != "archive":
             empty = empty.model_copy(update={"archive_to": None})
         return empty.read_static(self.spark) if source.static else empty.read(self.spark)
 
-    def _inferred(self, connector: FileSource) -> str:
+    def _infer_schema(self, connector: FileSource) -> str:
         try:
             return ", ".join(
-                f"{quote(each.name)} {each.dataType.simpleString()}" for each in connector.inferred(self.spark)
+                f"{quote(each.name)} {each.dataType.simpleString()}" for each in connector.infer_schema(self.spark)
             )
         except Exception as error:
             raise _UnknownColumnsError(f"its columns could not be taken from {connector.path}") from error

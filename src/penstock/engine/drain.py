@@ -9,17 +9,15 @@ The continuous engine has no batches: its queries are stopped at once, and repea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive
+from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-_POLL_SECONDS = 0.05
 
 
 def drain(spark: SparkSession, queries: Sequence[StreamingQuery], most_seconds: float) -> list[str]:
@@ -29,13 +27,14 @@ def drain(spark: SparkSession, queries: Sequence[StreamingQuery], most_seconds: 
             forbid_next_batch(spark, query)
         else:
             query.stop()
-    deadline = time.monotonic() + most_seconds
-    waiting = list(queries)
-    while waiting and time.monotonic() < deadline:
-        waiting = [query for query in waiting if not _has_ended(query)]
-        if waiting:
-            time.sleep(_POLL_SECONDS)
-    return [str(query.name) for query in waiting]
+    running = list(queries)
+
+    def have_ended() -> bool:
+        running[:] = [query for query in running if not _has_ended(query)]
+        return not running
+
+    wait_until(have_ended, most_seconds)
+    return [str(query.name) for query in running]
 
 
 def _has_ended(query: StreamingQuery) -> bool:

@@ -1,13 +1,16 @@
-"""Who is told about the queries of a pipeline besides us: classes of the user, and consumer groups of Kafka."""
+"""What hears of a pipeline's queries: progress, the user's listener classes, and Kafka consumer groups.
+
+One listener of Spark's for all of them: every one costs a call into Python for each event.
+"""
 
 from __future__ import annotations
 
 import json
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.connector import OffsetCommitter
 from penstock.errors import BuildError, PenstockError
@@ -21,69 +24,101 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Offsets = dict[str, dict[str, int]]
+OnProgress = Callable[[dict[str, Any]], None]
+"""Takes the report of each batch, from a thread of Spark's."""
 _LAST_SECONDS = 10.0
 _CALLS = ("onQueryStarted", "onQueryProgress", "onQueryIdle", "onQueryTerminated")
-#: What is attached to a session, by pipeline: a second start in a notebook takes the place of the first.
-_attached: dict[tuple[int, str], list[Any]] = {}
 
 
-def attach(pipeline: Pipeline, spark: SparkSession, emit: Emit) -> None:
-    """From now on listeners hear of this pipeline's queries; those of an earlier start of it no longer do."""
-    detach(pipeline, spark)
-    sinks = {sink.name for sink in pipeline.sinks}
-    made = [_Named(_instance(path), path, sinks, emit) for path in pipeline.listeners]
-    groups = _Groups.of(pipeline, emit)
-    listeners = [_listener(each.call) for each in made] + ([_listener(groups.call)] if groups else [])
-    for listener in listeners:
-        spark.streams.addListener(listener)
-    _attached[(id(spark), pipeline.name)] = listeners
+class Receiver(Protocol):
+    """Takes the events of a pipeline's queries."""
+
+    def call(self, name: str, event: Any) -> None:
+        """`name` is the method of StreamingQueryListener that Spark calls."""
+        ...
 
 
-def detach(pipeline: Pipeline, spark: SparkSession) -> None:
-    """Nobody hears of this pipeline's queries any more."""
-    for listener in _attached.pop((id(spark), pipeline.name), []):
-        spark.streams.removeListener(listener)
+def find_receivers(pipeline: Pipeline, emit: Emit) -> list[Receiver]:
+    """The receivers that a file asks for: listener classes and consumer groups."""
+    named: list[Receiver] = [_UserListener(_create_listener(path), path, emit) for path in pipeline.listeners]
+    groups = _ConsumerGroups.of(pipeline, emit)
+    return [*named, groups] if groups else named
 
 
 @dataclass
-class _Named:
-    """A listener of the user; what it raises is told, and neither the query nor another listener notices."""
+class ProgressReceiver:
+    """Hands the report of every batch to a function, and sets an event when a query ends."""
+
+    on_progress: OnProgress
+    ended: threading.Event
+
+    def call(self, name: str, event: Any) -> None:
+        """Pass it on."""
+        if name == "onQueryProgress":
+            self.on_progress(json.loads(event.progress.json))
+        elif name == "onQueryTerminated":
+            self.ended.set()
+
+
+@dataclass
+class QueryListener:
+    """Passes the events of the queries that were started through it to its receivers."""
+
+    spark: SparkSession
+    receivers: Sequence[Receiver]
+    starting: str = ""
+    """The name of the query that is being started: Spark calls `onQueryStarted` before `start` returns."""
+    _runs: set[str] = field(default_factory=set)
+    _listener: Any = None
+
+    def attach(self) -> None:
+        """Hear of the session's queries."""
+        self._listener = _listener(self._call)
+        self.spark.streams.addListener(self._listener)
+
+    def detach(self) -> None:
+        """Hear of them no more."""
+        if self._listener is not None:
+            self.spark.streams.removeListener(self._listener)
+            self._listener = None
+
+    def _call(self, name: str, event: Any) -> None:
+        run = str(event.progress.runId if name == "onQueryProgress" else event.runId)
+        if name == "onQueryStarted" and event.name == self.starting:
+            self._runs.add(run)
+        if run in self._runs:
+            for receiver in self.receivers:
+                receiver.call(name, event)
+
+
+@dataclass
+class _UserListener:
+    """A listener of the user; an exception of it becomes an event, and affects neither queries nor other listeners."""
 
     listener: Any
     path: str
-    sinks: set[str]
     emit: Emit
-    _ours: set[str] = field(default_factory=set)
 
     def call(self, name: str, event: Any) -> None:
-        """Hand over what is about this pipeline."""
-        if not self._is_ours(name, event):
-            return
+        """Call the user's method."""
         try:
             getattr(self.listener, name)(event)
-        except Exception as error:  # code of the user: whatever it raises, the pipeline goes on
+        except Exception as error:  # user code: whatever it raises, the pipeline continues
             self.emit("listener_failed", listener=self.path, reason=f"{type(error).__name__}: {summary(error)}")
-
-    def _is_ours(self, name: str, event: Any) -> bool:
-        if name == "onQueryStarted" and event.name in self.sinks:
-            self._ours.add(str(event.runId))
-        run = event.progress.runId if name == "onQueryProgress" else event.runId
-        return str(run) in self._ours
 
 
 @dataclass
-class _Groups:
-    """Commits in a thread of its own: a broker that is slow to answer does not slow the batches."""
+class _ConsumerGroups:
+    """Commits offsets to consumer groups in a separate thread: a slow broker does not slow the batches."""
 
     nodes: list[dict[str, Any]]
     commits: dict[str, Callable[[Any], None]]
-    sinks: set[str]
     emit: Emit
     _ends: dict[str, dict[str, Offsets]] = field(default_factory=dict)
     _waiting: queue.Queue[tuple[str, Any]] = field(default_factory=lambda: queue.Queue(64))
 
     @classmethod
-    def of(cls, pipeline: Pipeline, emit: Emit) -> _Groups | None:
+    def of(cls, pipeline: Pipeline, emit: Emit) -> _ConsumerGroups | None:
         """One for the sources that ask for it; None if none does."""
         asked = {
             source.name: source.connector.offset_committer()
@@ -93,16 +128,16 @@ class _Groups:
         commits = {name: commit for name, commit in asked.items() if commit is not None}
         if not commits:
             return None
-        made = cls(manifest(pipeline)["nodes"], commits, {sink.name for sink in pipeline.sinks}, emit)
-        threading.Thread(target=made._work, name="groups", daemon=True).start()
-        return made
+        groups = cls(manifest(pipeline)["nodes"], commits, emit)
+        threading.Thread(target=groups._work, name="groups", daemon=True).start()
+        return groups
 
     def call(self, name: str, event: Any) -> None:
-        """After each batch: remember where its sources have come to; when a query ends, wait until it is told."""
+        """After each batch queue the positions of its sources; when a query ends, wait until they are committed."""
         if name == "onQueryTerminated":
             with self._waiting.all_tasks_done:
                 self._waiting.all_tasks_done.wait_for(lambda: not self._waiting.unfinished_tasks, _LAST_SECONDS)
-        if name != "onQueryProgress" or event.progress.name not in self.sinks:
+        if name != "onQueryProgress":
             return
         sources = event.progress.sources
         names = named_sources(self.nodes, event.progress.name, [source.description for source in sources])
@@ -110,13 +145,13 @@ class _Groups:
             if source_name in self.commits and source.endOffset:
                 ends = self._ends.setdefault(source_name, {})
                 ends[event.progress.name] = json.loads(source.endOffset)
-                self._remember(source_name, slowest(list(ends.values())))
+                self._enqueue(source_name, slowest(list(ends.values())))
 
-    def _remember(self, source: str, end: Any) -> None:
+    def _enqueue(self, source: str, end: Any) -> None:
         try:
             self._waiting.put_nowait((source, end))
         except queue.Full:
-            # A later position says everything that an earlier one did.
+            # A later position includes every earlier one.
             self._waiting.get_nowait()
             self._waiting.task_done()
             self._waiting.put_nowait((source, end))
@@ -133,7 +168,7 @@ class _Groups:
 
 
 def slowest(ends: list[Offsets]) -> Offsets:
-    """What every query that reads a source has processed: of each partition the least."""
+    """What every query that reads a source has processed: of each partition the smallest offset."""
     places = {(topic, partition) for end in ends for topic in end for partition in end[topic]}
     least: Offsets = {}
     for topic, partition in sorted(places):
@@ -142,12 +177,12 @@ def slowest(ends: list[Offsets]) -> Offsets:
     return least
 
 
-def _instance(path: str) -> Any:
-    made = import_object(path)
+def _create_listener(path: str) -> Any:
+    create = import_object(path)
     try:
-        listener = made()
+        listener = create()
     except Exception as error:
-        raise BuildError(f"the listener {path!r} cannot be made: {type(error).__name__}: {error}") from error
+        raise BuildError(f"the listener {path!r} cannot be created: {type(error).__name__}: {error}") from error
     missing = [name for name in _CALLS if not callable(getattr(listener, name, None))]
     if missing:
         raise BuildError(f"the listener {path!r} has no {missing[0]!r}; derive it from StreamingQueryListener")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STRUCTURED = ("json", "csv", "avro")
 _RECORD = "record"
 _SHOWN_CHARACTERS = 200
-_VAST = r"(?:^|[^0-9A-Za-z_])-?[0-9.]+[eE][+-]?[0-9]{4,}"
+_HUGE_EXPONENT = r"(?:^|[^0-9A-Za-z_])-?[0-9.]+[eE][+-]?[0-9]{4,}"
 _STRING = r'"(?:\\.|[^"\\])*"'
 
 
@@ -36,16 +36,16 @@ class Payload:
 
     @property
     def struct(self) -> str:
-        """The name of the column that `decoded` gives."""
+        """The name of the decoded column."""
         return f"_decoded_{self.column}"
 
     @property
     def what(self) -> str:
-        """What the part is meant to be, in words."""
+        """What the payload should be, in words."""
         return f"{self.decode.format} of the declared schema" if self.decode.format in STRUCTURED else "UTF-8 text"
 
-    def decoded(self) -> Column:
-        """The decoded part, before any look at whether it is bad."""
+    def decode_column(self) -> Column:
+        """The decoded payload, good or bad."""
         from pyspark.sql import functions as F  # noqa: N812
 
         how = self.decode
@@ -58,7 +58,7 @@ class Payload:
             return text.alias(self.struct)
         if "decimal" in how.schema.lower():
             # Spark writes out every digit of 1e1000000000 before it finds that no decimal can hold it.
-            text = F.when(~text.rlike(_VAST), text)
+            text = F.when(~text.rlike(_HUGE_EXPONENT), text)
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, **how.options}
         if how.format == "json":
             return F.from_json(text, _with_corrupt(how.schema), options).alias(self.struct)
@@ -84,7 +84,7 @@ class Payload:
         return [self.record(rows)[name].alias(name) for name in self.fields(rows)]
 
     def whole(self, rows: DataFrame) -> Column:
-        """The part as one column of its own name."""
+        """The payload as one column of the same name."""
         from pyspark.sql import functions as F  # noqa: N812
 
         if self.decode.format not in STRUCTURED:
@@ -92,14 +92,14 @@ class Payload:
         return F.when(F.col(self.struct).isNotNull(), F.struct(*self.inside(rows))).alias(self.column)
 
     def bad(self, rows: DataFrame) -> Column:
-        """Whether the part cannot be decoded; a key and plain text may be absent, fields may not."""
+        """Whether the payload cannot be decoded; a key and plain text may be absent, fields may not."""
         reasons = reduce(or_, self._reasons(rows))
         if self.decode.format in STRUCTURED and self.column != "key":
             return column(self.column).isNull() | reasons
         return column(self.column).isNotNull() & reasons
 
-    def shown(self) -> Column:
-        """The part as a message can show it: short, in one line."""
+    def show(self) -> Column:
+        """The payload as a message can show it: short, in one line."""
         from pyspark.sql import functions as F  # noqa: N812
 
         raw = column(self.column)
@@ -139,14 +139,14 @@ class Payload:
             return [not_text]
         record = self.record(rows)
         reasons = [F.col(self.struct)[CORRUPT].isNotNull(), record.isNull(), not_text]
-        reasons += [record[field.name].isNull() for field in declared(self.decode.schema) if not field.nullable]
-        # Spark gives Infinity for 1e400; only a text that says so may have it.
-        endless = _endless(record, self._type(rows))
-        reasons += [endless & ~text.rlike("(?i)inf")] if endless is not None else []
-        return [*reasons, F.trim(text) == ""] if self.decode.format == "csv" else [*reasons, *_goes_on(text)]
+        reasons += [record[field.name].isNull() for field in parse_schema(self.decode.schema) if not field.nullable]
+        # Spark reads 1e400 as Infinity; only a text that says so may be infinite.
+        infinite = _is_infinite(record, self._type(rows))
+        reasons += [infinite & ~text.rlike("(?i)inf")] if infinite is not None else []
+        return [*reasons, F.trim(text) == ""] if self.decode.format == "csv" else [*reasons, *_has_trailing_text(text)]
 
 
-def declared(ddl: str) -> Any:
+def parse_schema(ddl: str) -> Any:
     """The fields of a declared schema."""
     from pyspark.sql.types import StructType
 
@@ -160,7 +160,7 @@ def short(text: Column) -> Column:
     return F.regexp_replace(F.substring(text, 1, _SHOWN_CHARACTERS), r"\p{Cntrl}+", " ")
 
 
-def _goes_on(text: Column) -> list[Column]:
+def _has_trailing_text(text: Column) -> list[Column]:
     """Whether something follows a JSON object: Spark reads the first one, and what comes after it would be lost."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -174,7 +174,7 @@ def _with_corrupt(ddl: str) -> Any:
     from pyspark.sql.types import StringType, StructField, StructType
 
     # Without NOT NULL: whether a required field is there is our check, one record at a time.
-    fields = [StructField(field.name, field.dataType) for field in declared(ddl)]
+    fields = [StructField(field.name, field.dataType) for field in parse_schema(ddl)]
     return StructType([*fields, StructField(CORRUPT, StringType())])
 
 
@@ -184,7 +184,7 @@ def _avro_wrapper(schema: str) -> str:
     return json.dumps({"type": "record", "name": "PenstockWrapper", "fields": [field]})
 
 
-def _endless(value: Column, kind: Any) -> Column | None:
+def _is_infinite(value: Column, kind: Any) -> Column | None:
     """Whether a value is, or holds, an infinite number; None when its type cannot."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
@@ -192,11 +192,11 @@ def _endless(value: Column, kind: Any) -> Column | None:
     if isinstance(kind, DoubleType | FloatType):
         return F.coalesce(F.abs(value) == float("inf"), F.lit(False))
     if isinstance(kind, StructType):
-        inner = (_endless(value[field.name], field.dataType) for field in kind)
+        inner = (_is_infinite(value[field.name], field.dataType) for field in kind)
         found = [each for each in inner if each is not None]
         return reduce(or_, found) if found else None
     if isinstance(kind, MapType):
-        return _endless(F.map_values(value), ArrayType(kind.valueType))
-    if isinstance(kind, ArrayType) and _endless(F.lit(None), kind.elementType) is not None:
-        return F.coalesce(F.exists(value, lambda each: _endless(each, kind.elementType)), F.lit(False))  # type: ignore[arg-type,return-value]
+        return _is_infinite(F.map_values(value), ArrayType(kind.valueType))
+    if isinstance(kind, ArrayType) and _is_infinite(F.lit(None), kind.elementType) is not None:
+        return F.coalesce(F.exists(value, lambda each: _is_infinite(each, kind.elementType)), F.lit(False))  # type: ignore[arg-type,return-value]
     return None

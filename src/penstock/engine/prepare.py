@@ -38,7 +38,7 @@ def prepare(pipeline: Pipeline, print_status: PrintStatus, wait_seconds: float =
 
 
 def absolute(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with every path absolute: relative ones are beside the file."""
+    """The pipeline with every path absolute: relative ones are in the folder of the file."""
     folder = Path(pipeline.folder)
     return replace(
         pipeline,
@@ -76,7 +76,7 @@ def _ready(
 
 
 def probe(connector: object, wait_seconds: float, print_status: PrintStatus, *, create: bool = False) -> None:
-    """Ask the outside system whether it will serve a connector's options; create what is missing if told to."""
+    """Ask the outside system whether it will serve a connector's options; with `create`, create what is missing."""
     if not isinstance(connector, Probeable):
         return
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.connector import FailureExplainer
 from penstock.engine.build import Read, build, from_connector, refuse
 from penstock.engine.drain import drain
-from penstock.engine.listeners import attach, detach
+from penstock.engine.listeners import OnProgress, ProgressReceiver, QueryListener, find_receivers
 from penstock.engine.row_counts import add_counts
 from penstock.engine.static_tables import find_static_tables, keep_fresh
 from penstock.engine.targets import Guard, TargetWriters, unguarded
@@ -33,8 +32,6 @@ _POLL_SECONDS = 0.25
 
 Write = Callable[[Sink, "DataFrame"], "DataStreamWriter"]
 """Makes the writer of a sink; a test hands in its own."""
-OnProgress = Callable[[dict[str, Any]], None]
-"""Takes the report of each batch, from a thread of Spark's."""
 
 
 def start(
@@ -81,7 +78,7 @@ class Queries:
     _restarted_at: dict[str, float] = field(default_factory=dict)
     _busy_since: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _listener: Any = None
+    _listener: QueryListener | None = None
     _is_ending: bool = False
 
     def __iter__(self) -> Iterator[StreamingQuery]:
@@ -106,10 +103,9 @@ class Queries:
     def start_all(self) -> None:
         """Start every sink's query, or none of them."""
         tables = find_static_tables(self.pipeline, self.streams)
-        attach(self.pipeline, self.spark, self.emit)
-        self._listener = _listen(
-            self.spark, {sink.name for sink in self.pipeline.sinks}, self._take_progress, self.wake
-        )
+        progress = ProgressReceiver(self._take_progress, self.wake)
+        self._listener = QueryListener(self.spark, [progress, *find_receivers(self.pipeline, self.emit)])
+        self._listener.attach()
         try:
             for sink in self.pipeline.sinks:
                 self._queries[sink.name] = self._start(sink)
@@ -182,14 +178,8 @@ class Queries:
             query.stop()
         for writers in self._writers.values():
             writers.close()
-        self.forget_listeners()
-
-    def forget_listeners(self) -> None:
-        """Hear no more of these queries."""
         if self._listener is not None:
-            self.spark.streams.removeListener(self._listener)
-            self._listener = None
-        detach(self.pipeline, self.spark)
+            self._listener.detach()
 
     def _start(self, sink: Sink) -> StreamingQuery:
         """Start one sink's query; it continues from its checkpoint."""
@@ -198,7 +188,10 @@ class Queries:
             writer = (self.write or self._writer)(sink, rows).outputMode(sink.mode).queryName(sink.name)
             if sink.native is None or sink.native.has_checkpoint:
                 writer = writer.option("checkpointLocation", self.storage.checkpoint(sink.name))
-            return _with_trigger(writer, _ONCE if self.once else sink.trigger).start()
+            writer = _with_trigger(writer, _ONCE if self.once else sink.trigger)
+            assert self._listener is not None
+            self._listener.starting = sink.name
+            return writer.start()
         except PenstockError as error:
             raise error.placed(f"{sink.at}: sink {sink.name!r}") from error
         except Exception as error:
@@ -249,26 +242,3 @@ class Queries:
 def _with_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
     given = trigger.spark_arguments
     return writer.trigger(**given) if given else writer
-
-
-def _listen(spark: SparkSession, sinks: set[str], progress: OnProgress, ended: threading.Event) -> Any:
-    """Hand the report of every batch of these sinks to `progress`, and set `ended` when a query ends."""
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-            pass
-
-        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-            if event.progress.name in sinks:
-                progress(json.loads(event.progress.json))
-
-        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-            pass
-
-        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802, ARG002
-            ended.set()
-
-    listener = Listener()
-    spark.streams.addListener(listener)
-    return listener

@@ -38,7 +38,7 @@ class LoadedTable:
         return before != self._version
 
     def refresh(self, now: float) -> None:
-        """Forget what was kept; the next batch reads the table as it is then."""
+        """Drop the cache; the next batch reads the table again."""
         self._rows.unpersist(blocking=True)
         refresh_file_listings(self._rows)
         self._rows.persist()

@@ -1,4 +1,4 @@
-"""A look at what flows through a pipeline right now: a query of its own, without the pipeline's sinks.
+"""A preview: a temporary query that shows the rows of one stream, without the pipeline's sinks.
 
 sources ──► steps ──► [step or SELECT] ──► rows, at most so many a second, for so long
 """
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: The name that a SELECT of the user has while it is looked at.
+#: The name of the user's SELECT as a step.
 SELECT_NAME = "your SELECT"
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _WAITING = 64
 # A running aggregate is shown whole after each batch, so that it updates in place.
 _MODES: tuple[Literal["complete", "append", "update"], ...] = ("complete", "append", "update")
@@ -37,14 +37,14 @@ _MODES: tuple[Literal["complete", "append", "update"], ...] = ("complete", "appe
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a look may show and take."""
+    """How much a preview may show and read."""
 
     rows: int = 1000
     """Rows in all; of a running aggregate, rows after each batch."""
     seconds: float = 300.0
     per_second: int = 200
     batch_rows: int = 10_000
-    """Records that one batch reads of a source that can be told so."""
+    """Records that one batch reads, of sources that can be limited."""
     updates: int = 0
     """Batches with something to show; 0 for no limit."""
 
@@ -63,7 +63,7 @@ class RowBatch:
 
 @dataclass(frozen=True)
 class Preview:
-    """What is looked at, under way: its columns, then the rows as they come."""
+    """A running preview: its columns, then the rows as they arrive."""
 
     columns: list[tuple[str, str]]
     mode: str
@@ -72,8 +72,8 @@ class Preview:
     """Why the rows have ended."""
 
 
-def stream_named(pipeline: Pipeline, name: str | None) -> str:
-    """The source or step that is meant: without a name, what the first sink reads."""
+def find_stream(pipeline: Pipeline, name: str | None) -> str:
+    """The source or step of a name; without a name, what the first sink reads."""
     if name is None:
         return pipeline.sinks[0].reads if pipeline.sinks else pipeline.sources[0].name
     sinks = {sink.name: sink.reads for sink in pipeline.sinks}
@@ -84,7 +84,7 @@ def stream_named(pipeline: Pipeline, name: str | None) -> str:
 
 
 def subgraph(pipeline: Pipeline, name: str, start: Literal["latest", "earliest"], limits: Limits) -> Pipeline:
-    """What is needed for one stream, read from now or from the beginning, in small batches; no sink."""
+    """The part of a pipeline that one stream needs, read from now or the beginning, in small batches."""
     needed = set(pipeline.upstream(name))
     sources = (source for source in pipeline.sources if source.name in needed)
     return replace(
@@ -112,11 +112,11 @@ def preview(
     read: Read = from_connector,
     enough: Callable[[], bool] = lambda: False,
 ) -> Iterator[Preview]:
-    """Look at one stream of a pipeline that `only` gave and `prepare` made ready; its query ends with this."""
+    """Preview one stream of a pipeline that `subgraph` and `prepare` returned; its query ends with the block."""
     node = pipeline.streams[name]
     rows = _bad(node, spark, read) if bad else build(pipeline, spark, read)[name]
-    with preview_rows(rows, limits, enough=enough, refuse=lambda error: refuse("step", node, error)) as looked:
-        yield looked
+    with preview_rows(rows, limits, enough=enough, refuse=lambda error: refuse("step", node, error)) as found:
+        yield found
 
 
 @contextmanager
@@ -127,15 +127,15 @@ def preview_rows(
     enough: Callable[[], bool] = lambda: False,
     refuse: Callable[[Exception], Exception] = lambda error: RunError(summary(error)),
 ) -> Iterator[Preview]:
-    """Look at any streaming DataFrame."""
+    """Preview any streaming DataFrame."""
     if not rows.isStreaming:
-        raise CallError("these rows are no stream; a table beside the streams can only be joined with one")
-    with tempfile.TemporaryDirectory(prefix="penstock-look-") as folder:
+        raise CallError("these rows are not a stream; a static table can only be joined with one")
+    with tempfile.TemporaryDirectory(prefix="penstock-preview-") as folder:
         window = _Window(limits)
-        query, mode = _started(rows, folder, window, refuse)
+        query, mode = _start(rows, folder, window, refuse)
         try:
             columns = [(field.name, field.dataType.simpleString()) for field in rows.schema.fields]
-            yield Preview(columns, mode, _arriving(query, window, enough), lambda: window.why)
+            yield Preview(columns, mode, _read(query, window, enough), lambda: window.why)
         finally:
             window.close()
             query.stop()
@@ -147,7 +147,7 @@ def _bad(node: Source | Step, spark: SparkSession, read: Read) -> DataFrame:
     return bad_records(node, read(node, spark))
 
 
-def _started(
+def _start(
     rows: DataFrame, folder: str, window: _Window, refuse: Callable[[Exception], Exception]
 ) -> tuple[StreamingQuery, str]:
     from pyspark.errors import AnalysisException
@@ -159,7 +159,7 @@ def _started(
         try:
             return writer.option("checkpointLocation", f"{folder}/{mode}").start(), mode
         except AnalysisException as error:
-            # Which modes fit is Spark's to say; what it says about the last one is told.
+            # Only Spark knows which modes are possible; its message about the last one is raised.
             problem = error
     assert problem is not None
     raise refuse(problem) from problem
@@ -167,7 +167,7 @@ def _started(
 
 @dataclass
 class _Window:
-    """What the batches have brought and nobody has taken yet; it never holds much, and the query waits for no one."""
+    """Rows between the query and the reader: bounded, so that the query never waits for a slow reader."""
 
     limits: Limits
     replaces: bool = False
@@ -183,7 +183,7 @@ class _Window:
         if self._closed.is_set() or self._has_updates():
             return
         most = self._most()
-        # Not persisted: Spark cannot sort a kept result of complete mode. One row more tells that there are more.
+        # Not cached: Spark cannot sort a cached result of complete mode. One extra row tells that there are more.
         found = rows.limit(most + 1).collect()
         left_out = self._left_out(rows, most) if len(found) > most else 0
         found = found[:most]
@@ -202,7 +202,7 @@ class _Window:
         return 1 if self.replaces else rows.count() - most
 
     def _make_room(self, shown: RowBatch) -> None:
-        """Whoever looks is slow: the oldest rows are left out, and counted."""
+        """The reader is slow: drop the oldest rows, and count them."""
         lost = self._waiting.get_nowait()
         more = lost.left_out + (0 if self.replaces else len(lost.rows))
         self._waiting.put_nowait(replace(shown, left_out=shown.left_out + more))
@@ -216,7 +216,7 @@ class _Window:
     def next(self) -> RowBatch | None:
         """The next rows, or None after a moment without any."""
         try:
-            return self._waiting.get(timeout=_LOOK_SECONDS)
+            return self._waiting.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             return None
 
@@ -228,7 +228,7 @@ class _Window:
     def _has_updates(self) -> bool:
         return 0 < self.limits.updates <= self._updates
 
-    def all_shown(self) -> str:
+    def limit_reached(self) -> str:
         """Why there is nothing more to show."""
         counted, what = (self.limits.updates, "update") if self._has_updates() else (self.limits.rows, "row")
         return f"{counted:,} {what} was shown" if counted == 1 else f"{counted:,} {what}s were shown"
@@ -242,7 +242,7 @@ class _Window:
         self._closed.set()
 
 
-def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) -> Iterator[RowBatch]:
+def _read(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) -> Iterator[RowBatch]:
     while True:
         shown = window.next()
         if shown is not None:
@@ -251,7 +251,7 @@ def _arriving(query: StreamingQuery, window: _Window, enough: Callable[[], bool]
         if enough():
             window.why = "stopped"
         elif window.is_full():
-            window.why = window.all_shown()
+            window.why = window.limit_reached()
         elif window.is_over():
             window.why = f"{window.limits.seconds:,.0f} seconds are over"
         elif not query.isActive:

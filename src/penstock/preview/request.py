@@ -15,7 +15,7 @@ from penstock.engine.prepare import prepare
 from penstock.errors import CheckError
 from penstock.load import load
 from penstock.model import Pipeline, errors
-from penstock.preview.query import SELECT_NAME, Limits, Preview, preview, stream_named, subgraph
+from penstock.preview.query import SELECT_NAME, Limits, Preview, find_stream, preview, subgraph
 from penstock.preview.select import with_select
 from penstock.spark.session import session
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS = {
-    # Quick to start and small: a look must not take from the pipeline that runs beside it.
+    # Quick to start and small: a preview must not take from the pipeline that runs meanwhile.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.shuffle.partitions": "1",
     # A SELECT from outside may not name files as tables; here Spark itself would not open one either.
@@ -35,7 +35,7 @@ _MASTER = "local[2]"
 
 @dataclass(frozen=True)
 class PreviewRequest:
-    """What someone wants to look at."""
+    """What to show."""
 
     file: str
     step: str | None = None
@@ -47,19 +47,19 @@ class PreviewRequest:
 
 @dataclass(frozen=True)
 class ResolvedPreview:
-    """The part of a pipeline that is needed, and the name of what is looked at."""
+    """The part of a pipeline that is needed, and the stream that is shown."""
 
     pipeline: Pipeline
     name: str
 
 
 def resolve(wanted: PreviewRequest) -> ResolvedPreview:
-    """What is meant, checked; Spark is not needed for that."""
+    """Find what a request means, and check it; needs no Spark."""
     pipeline = load(wanted.file)
     if wanted.sql:
         pipeline, name = with_select(pipeline, wanted.sql), SELECT_NAME
     else:
-        name = stream_named(pipeline, wanted.step)
+        name = find_stream(pipeline, wanted.step)
     needed = subgraph(pipeline, name, wanted.start, wanted.limits)
     if wrong := errors(check(needed)):
         raise CheckError(wrong)
@@ -68,41 +68,41 @@ def resolve(wanted: PreviewRequest) -> ResolvedPreview:
 
 @contextmanager
 def open_preview(
-    wanted: PreviewRequest, say: Callable[[str], None], enough: Callable[[], bool] = lambda: False
+    wanted: PreviewRequest, print_status: Callable[[str], None], enough: Callable[[], bool] = lambda: False
 ) -> Iterator[Preview]:
-    """The rows of what is wanted, in a Spark of their own that ends with them."""
+    """The rows of a request, in a separate Spark that ends with them."""
     ready = resolve(wanted)
-    prepared = prepare(ready.pipeline, say)
-    with tempfile.TemporaryDirectory(prefix="penstock-look-") as folder:
+    prepared = prepare(ready.pipeline, print_status)
+    with tempfile.TemporaryDirectory(prefix="penstock-preview-") as folder:
         spark = _session(prepared, Path(folder, "driver.log"))
         try:
-            with preview(prepared, spark, ready.name, wanted.limits, bad=wanted.bad, enough=enough) as looked:
-                yield looked
+            with preview(prepared, spark, ready.name, wanted.limits, bad=wanted.bad, enough=enough) as found:
+                yield found
         finally:
             spark.stop()
 
 
-def messages(looked: Preview) -> Iterator[dict[str, Any]]:
-    """What is seen as JSON lines: the columns, rows as they come, and why they have ended."""
-    columns = [{"name": name, "type": kind} for name, kind in looked.columns]
-    yield {"what": "columns", "columns": columns, "mode": looked.mode}
-    for shown in looked.rows:
+def messages(preview: Preview) -> Iterator[dict[str, Any]]:
+    """A preview as JSON messages: the columns, rows as they arrive, and why they ended."""
+    columns = [{"name": name, "type": kind} for name, kind in preview.columns]
+    yield {"what": "columns", "columns": columns, "mode": preview.mode}
+    for batch in preview.rows:
         yield {
             "what": "rows",
-            "batch": shown.batch,
-            "rows": shown.rows,
-            "replaces": shown.replaces,
-            "left_out": shown.left_out,
+            "batch": batch.batch,
+            "rows": batch.rows,
+            "replaces": batch.replaces,
+            "left_out": batch.left_out,
         }
-    yield {"what": "end", "why": looked.why()}
+    yield {"what": "end", "why": preview.why()}
 
 
 def _session(pipeline: Pipeline, log: Path) -> SparkSession:
-    asked_for = {key: value for key, value in pipeline.session_settings.items() if not key.startswith("spark.driver.")}
+    settings = {key: value for key, value in pipeline.session_settings.items() if not key.startswith("spark.driver.")}
     return session(
-        f"a look at {pipeline.name}",
+        f"preview of {pipeline.name}",
         master=_MASTER,
-        asked={**_SETTINGS, **asked_for},
+        asked={**_SETTINGS, **settings},
         jars=jars.paths(pipeline.jar_groups),
         log=log,
     )

@@ -16,6 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from penstock.spark.internals import is_java_object
 from penstock.text import did_you_mean
 
 _CATALYST = "org.apache.spark.sql.catalyst."
@@ -204,12 +205,10 @@ class _Policy:
 
 def _objects(root: Any) -> Iterator[tuple[str, Any]]:
     """Every object of the tree with the last word of its class, after a '?' if that class is on no list."""
-    from py4j.java_gateway import JavaObject
-
     waiting, count = [root], 0
     while waiting and count < _MOST_OBJECTS:
         each = waiting.pop()
-        if not isinstance(each, JavaObject):
+        if not is_java_object(each):
             continue
         count += 1
         kind = str(each.getClass().getName())

@@ -87,7 +87,7 @@ class Cassandra(Service):
 
     name: ClassVar[str] = "cassandra"
     jars: ClassVar[str] = "cassandra-server"
-    default_port: ClassVar[int] = cql.USUAL_PORT
+    default_port: ClassVar[int] = cql.DEFAULT_PORT
     start_timeout_seconds: ClassVar[float] = 120.0
 
     def _command(self, port: int, progress: Progress) -> list[str]:  # noqa: ARG002

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.jaas import quoted
 from penstock.services.certificates import Authority, write_private
+from penstock.text import quote_jaas
 
 USER = "penstock"
 CONNECTION_STRING = "$ConnectionString"
@@ -147,7 +147,7 @@ class SecuredListeners:
             return f"{_MODULES}.scram.ScramLoginModule required;"
         event_hubs = {CONNECTION_STRING: self.connection} if "sasl-plain" in addresses else {}
         users = {USER: self.password, **event_hubs, **listener.users}
-        known = " ".join(f"user_{name}={quoted(password)}" for name, password in users.items())
+        known = " ".join(f"user_{name}={quote_jaas(password)}" for name, password in users.items())
         return f"{_MODULES}.plain.PlainLoginModule required {known};"
 
     def add_users(self, address: str) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 from penstock.processes import identity
+from penstock.waiting import wait_until
 
 Progress = Callable[[str], None]
 """Called with a status line."""
@@ -149,12 +150,7 @@ class Process:
         if found.state == "running" and found.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, number)
-        deadline = time.monotonic() + timeout_seconds
-        while self.status().state == "running":
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
+        return wait_until(lambda: self.status().state != "running", timeout_seconds)
 
     @property
     def _file(self) -> Path:

@@ -1,4 +1,4 @@
-"""Spark's errors as one sentence of ours."""
+"""Spark's errors in one sentence, and whether they are retryable."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ _PERMANENT = (
     "KAFKA_DATA_LOSS",
 )
 
-#: Exceptions of Kafka's client and of Java that no retry mends: credentials, rights, certificates.
+#: Exceptions of Kafka's client and of Java that no retry fixes: credentials, rights, certificates.
 _PERMANENT_CLASSES = re.compile(
     r"\b(SaslAuthenticationException|SslAuthenticationException|AuthenticationException|SSLHandshakeException"
     r"|(?:Topic|Group|Cluster|TransactionalId)AuthorizationException|RecordTooLargeException"

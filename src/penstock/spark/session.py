@@ -214,7 +214,7 @@ def _silence_python_log() -> None:
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-    # Py4J raises when the JVM is gone or a function of ours fails, and prints the same with a traceback.
+    # Py4J raises when the JVM is gone or one of our functions fails, and prints the same with a traceback.
     logging.getLogger("py4j").propagate = False
     logging.getLogger().addFilter(_not_py4j)
 

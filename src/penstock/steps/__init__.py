@@ -1,4 +1,4 @@
-"""Kinds of transformation, one file each."""
+"""Steps by kind, one file each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows without repetition."""
+"""Rows without duplicates."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class DedupeStep(StepOptions):
-    """The first row of each key; a key is remembered until the watermark has passed it, or for ever."""
+    """The first row of each key; a key is kept in the state until the watermark has passed it, or forever."""
 
     kind: ClassVar[str] = "dedupe"
 
     source: str = Field(alias="from", description="The stream to read.")
-    keys: Names = Field(min_length=1, description="Columns that tell a row from another.")
+    keys: Names = Field(min_length=1, description="Columns that identify a row.")
     remember: Literal["watermark", "forever"] = Field(
-        default="watermark", description="How long a key is remembered; for ever, the state only grows."
+        default="watermark", description="How long a key is remembered; with forever the state only grows."
     )
 
     @property
@@ -30,7 +30,7 @@ class DedupeStep(StepOptions):
         return (self.source,)
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
-        """The rows with the repetitions left out."""
+        """The rows without duplicates."""
         rows = streams[self.source]
         keys = list(self.keys)
         return rows.dropDuplicates(keys) if self.remember == "forever" else rows.dropDuplicatesWithinWatermark(keys)

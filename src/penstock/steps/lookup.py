@@ -1,4 +1,4 @@
-"""A join with a large table beside the streams that reads only the keys of the batch."""
+"""A join with a large static table that reads only the keys of the batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Pairs = Annotated[dict[str, str], BeforeValidator(_as_pairs)]
 
 
 class LookupStep(StepOptions):
-    """Rows with what a table has for their keys; the table is asked for the keys of the batch and nothing else."""
+    """Rows joined with a table by key; only the keys of the batch are read from the table."""
 
     kind: ClassVar[str] = "lookup"
 
@@ -39,13 +39,13 @@ class LookupStep(StepOptions):
     table: str = Field(alias="in", description="The static source to look into.")
     on: Pairs = Field(min_length=1, description="The key: [column], or {column: column of the table}.")
     columns: Pairs = Field(
-        default={}, description="What to add: [column], or {new name: column of the table}; all unless given."
+        default={}, description="What to add: [column], or {new name: column of the table}; all by default."
     )
     join: Literal["left", "inner"] = Field(
-        default="left", alias="kind", description="Whether a row without a match stays, with nulls, or goes."
+        default="left", alias="kind", description="Whether a row without a match is kept, with nulls, or dropped."
     )
-    cache: Duration | None = Field(default=None, description="How long an answer may be used again.")
-    concurrency: int = Field(default=64, ge=1, le=1024, description="Most requests under way from one worker.")
+    cache: Duration | None = Field(default=None, description="How long a result is cached.")
+    concurrency: int = Field(default=64, ge=1, le=1024, description="Maximum requests in flight per worker.")
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -53,12 +53,12 @@ class LookupStep(StepOptions):
         return (self.source, self.table)
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:
-        """The step that asks the system behind its table."""
+        """The step bound to the system behind its table."""
         table = tables.get(self.table)
         return self if not isinstance(table, LookupTable) else _BoundLookup(step=self, table=table)
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
-        """The rows with the columns of the table, joined: for tests, which have the table's rows."""
+        """The rows joined with the table's rows; for tests, which have no outside system."""
         return self.look_up(streams[self.source], lambda rows: _join(rows, streams[self.table], self.request))
 
     def look_up(self, rows: DataFrame, add_columns: Callable[[DataFrame], DataFrame]) -> DataFrame:
@@ -75,27 +75,24 @@ class LookupStep(StepOptions):
 
     @property
     def request(self) -> LookupRequest:
-        """What the table is asked for."""
+        """The request to the table."""
         cache_seconds = seconds(self.cache) if self.cache else 0.0
         return LookupRequest(self.on, self.columns, self.join, cache_seconds, self.concurrency)
 
 
 @dataclass(frozen=True)
 class _BoundLookup:
-    """A lookup step that asks the system behind its table."""
+    """A lookup step with the system behind its table."""
 
     step: LookupStep
     table: LookupTable
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows with the columns that were looked up."""
-        return self.step.look_up(
-            streams[self.step.source], lambda rows: self.table.look_up(rows, self.step.request)
-        )
+        return self.step.look_up(streams[self.step.source], lambda rows: self.table.look_up(rows, self.step.request))
 
 
 def _join(rows: DataFrame, table: DataFrame, lookup: LookupRequest) -> DataFrame:
-
     keys = [column(theirs).alias(f"{_KEY}{number}") for number, theirs in enumerate(lookup.on.values())]
     added = lookup.columns or {name: name for name in table.columns if name not in lookup.on.values()}
     other = table.select(*keys, *(column(theirs).alias(ours) for ours, theirs in added.items()))

@@ -23,13 +23,15 @@ class ProcessorStep(StepOptions):
     kind: ClassVar[str] = "processor"
     runs_user_code: ClassVar[bool] = True
 
-    class_: str = Field(alias="class", pattern=r"^[\w.]+:\w+$", description="'module:Class', beside the file.")
+    class_: str = Field(alias="class", pattern=r"^[\w.]+:\w+$", description="'module:Class', next to the file.")
     source: str = Field(alias="from", description="The stream to read.")
     key: Names = Field(min_length=1, description="Columns that the state is kept by.")
-    output: str = Field(min_length=1, description="Columns that it gives, as 'name type, name type'.")
-    time: Literal["event", "processing", "none"] = Field(default="none", description="What its timers go by.")
-    mode: Literal["append", "update"] = Field(default="append", description="The output mode of the sinks behind it.")
-    event_time: str = Field(default="", description="The column of the output that carries the watermark on.")
+    output: str = Field(min_length=1, description="Columns that it returns, as 'name type, name type'.")
+    time: Literal["event", "processing", "none"] = Field(default="none", description="The time of its timers.")
+    mode: Literal["append", "update"] = Field(
+        default="append", description="The output mode of the sinks that read it."
+    )
+    event_time: str = Field(default="", description="The output column that carries the watermark.")
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -37,12 +39,14 @@ class ProcessorStep(StepOptions):
         return (self.source,)
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
-        """What the processor gives for each key."""
+        """The rows that the processor returns."""
         from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
         processor = import_object(self.class_)
         if not (isinstance(processor, type) and issubclass(processor, StatefulProcessor)):
-            raise BuildError(f"{self.class_} is no StatefulProcessor; derive it from pyspark.sql.streaming's")
+            raise BuildError(
+                f"{self.class_} is not a StatefulProcessor; derive it from the one of pyspark.sql.streaming"
+            )
         grouped = streams[self.source].groupBy(*self.key)
         return grouped.transformWithState(
             statefulProcessor=processor(),

@@ -23,8 +23,8 @@ class PythonStep(StepOptions):
     kind: ClassVar[str] = "python"
     runs_user_code: ClassVar[bool] = True
 
-    function: str = Field(default="", pattern=r"^$|^[\w.]+:\w+$", description="'module:function', beside the file.")
-    reads: Names = Field(default=(), description="The streams that are handed to it, in that order.")
+    function: str = Field(default="", pattern=r"^$|^[\w.]+:\w+$", description="'module:function', next to the file.")
+    reads: Names = Field(default=(), description="The streams that it is called with, in that order.")
     call: Any = Field(default=None, exclude=True, description="The function itself, from Python.")
 
     @model_validator(mode="after")
@@ -34,16 +34,16 @@ class PythonStep(StepOptions):
         return self
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
-        """What the function returns."""
+        """The result of the function."""
         from pyspark.sql import DataFrame
 
         rows = self._callable()(*(streams[name] for name in self.reads))
         if not isinstance(rows, DataFrame):
-            raise BuildError(f"{self.shown} returned {type(rows).__name__}; return a DataFrame")
+            raise BuildError(f"{self.function_name} returned {type(rows).__name__}; return a DataFrame")
         return rows
 
     @property
-    def shown(self) -> str:
+    def function_name(self) -> str:
         """The function by its name."""
         return self.function or getattr(self.call, "__qualname__", "the function")
 
@@ -53,5 +53,5 @@ class PythonStep(StepOptions):
             return given
         function: Callable[..., Any] = import_object(self.function)
         if not callable(function):
-            raise BuildError(f"{self.function} is no function")
+            raise BuildError(f"{self.function} is not a function")
         return function

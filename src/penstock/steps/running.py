@@ -1,10 +1,9 @@
 """Running totals per key in event order: what SQL cannot do on a stream.
 
-A row waits until the watermark has reached its time, because only then no row before it can come any more:
+A row waits until the watermark has reached its time, because only then no earlier row can arrive:
 
-    time       10:00   10:05   10:10        watermark
-    arrives    B       A       C            behind C by the delay
-    written    A, B in the order of their times, when the watermark has reached them; C waits
+    arrives    B of 10:05   A of 10:00   C of 10:10
+    written    A, B in the order of their times, when the watermark has reached 10:05; C waits
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class RunningStep(StepOptions):
     kind: ClassVar[str] = "running"
 
     source: str = Field(alias="from", description="The stream to read; it has a watermark.")
-    by: Names = Field(default=(), description="Columns that totals are kept by; none: one total over everything.")
+    by: Names = Field(default=(), description="Columns to group by; without any, one total over all rows.")
     order_by: str = Field(description="The event-time column, the one with the watermark.")
     totals: dict[str, str] = Field(
         min_length=1, description="New columns: {name: sum(column)}; also count(*), min and max."
@@ -60,7 +59,7 @@ class RunningStep(StepOptions):
         from penstock.steps import running_totals
         from penstock.steps.running_totals import RunningTotals, TotalOf
 
-        # By value: the executors of a cluster need no Penstock.
+        # By value, so that executors do not need Penstock installed.
         cloudpickle.register_pickle_by_value(running_totals)  # type: ignore[no-untyped-call]
 
         rows = streams[self.source]
@@ -68,9 +67,9 @@ class RunningStep(StepOptions):
         keys = list(self.by)
         if not keys:
             rows, keys = rows.withColumn(_ALL, F.lit(0)), [_ALL]
-        totals = tuple(TotalOf(name, *_parsed(total)) for name, total in self.totals.items())
+        totals = tuple(TotalOf(name, *_parse_total(total)) for name, total in self.totals.items())
         added = [
-            StructField(total.name, LongType() if total.function == "count" else _widened(rows, total))
+            StructField(total.name, LongType() if total.function == "count" else _total_type(rows, total))
             for total in totals
         ]
         output = StructType([*rows.schema.fields, *added])
@@ -92,14 +91,14 @@ def _require_time(rows: DataFrame, column: str) -> None:
         raise BuildError(f"{column!r} is {kind}, not a time; order by the column with the watermark")
 
 
-def _parsed(total: str) -> tuple[str, str]:
+def _parse_total(total: str) -> tuple[str, str]:
     match = _TOTAL.fullmatch(total)
     assert match is not None
     return match.group(1), match.group(2)
 
 
-def _widened(rows: DataFrame, total: Any) -> Any:
-    """The type of a total: sums of whole numbers do not overflow where one number does not."""
+def _total_type(rows: DataFrame, total: Any) -> Any:
+    """The type of Spark's own aggregate, which is wider for sums."""
     from pyspark.sql import functions as F  # noqa: N812
 
     function = {"sum": F.sum, "min": F.min, "max": F.max}[total.function]

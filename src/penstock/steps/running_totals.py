@@ -12,14 +12,14 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 
 
 class TotalOf(NamedTuple):
-    """One running total: its name, its function and the column that it is of."""
+    """One running total: its name, its function and its column."""
 
     name: str
     function: str
     column: str
 
-    def and_then(self, before: Any, row: Row) -> Any:
-        """The total with one more row; nulls count for nothing."""
+    def add_row(self, before: Any, row: Row) -> Any:
+        """The total with one more row; nulls are ignored."""
         if self.function == "count":
             return (before or 0) + (self.column == "*" or row[self.column] is not None)
         value = row[self.column]
@@ -46,7 +46,7 @@ class RunningTotals(StatefulProcessor):
         self._so_far = handle.getValueState("so_far", self._state)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
-        """Keep the rows; nothing is certain before the watermark has reached them."""
+        """Store the rows until the watermark has reached them."""
         arrived: dict[int, list[Row]] = {}
         for row in rows:
             arrived.setdefault(_milliseconds(row[self._order_by]), []).append(row)
@@ -64,7 +64,7 @@ class RunningTotals(StatefulProcessor):
         before = self._so_far.get() if self._so_far.exists() else None
         totals = [before[number] if before is not None else None for number in range(len(self._totals))]
         for row in rows:
-            totals = [total.and_then(so_far, row) for total, so_far in zip(self._totals, totals, strict=True)]
+            totals = [total.add_row(so_far, row) for total, so_far in zip(self._totals, totals, strict=True)]
         self._so_far.update(tuple(totals))
         names = self._schema.names
         for row in rows:
@@ -74,5 +74,5 @@ class RunningTotals(StatefulProcessor):
 
 
 def _milliseconds(moment: datetime) -> int:
-    # Workers hand timestamps over without a zone, in this process's own.
+    # Workers pass timestamps without a zone, in the local one of this process.
     return int(moment.astimezone(timezone.utc).timestamp() * 1000)

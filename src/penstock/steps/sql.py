@@ -20,7 +20,7 @@ class SqlStep(StepOptions):
     text: str = Field(min_length=1, description="The SELECT.")
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:
-        """The rows of the SELECT; each stream is a view of its own name."""
+        """The rows of the SELECT; each stream is a view with its name."""
         for name, rows in streams.items():
             rows.createOrReplaceTempView(name)
         return spark.sql(self.text)

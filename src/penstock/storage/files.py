@@ -80,7 +80,7 @@ def read(url: str) -> bytes | None:
 
 
 def list_names(url: str) -> list[str]:
-    """The names in a folder; none if there is no folder."""
+    """The names in a folder; empty if the folder does not exist."""
     try:
         if is_local(url):
             return sorted(each.name for each in Path(url).iterdir())

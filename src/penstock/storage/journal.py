@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 from penstock.storage import files
 from penstock.storage.checkpoint import digest
 
-#: Spark keeps a hundred batches of its own logs.
+#: Spark keeps 100 batches in its logs.
 KEPT = 120
 
 

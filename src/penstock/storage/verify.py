@@ -68,14 +68,14 @@ def find_problems(sink: SinkStorage) -> list[Problem]:
 
 def _find_missing_checkpoint(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
     if last is not None:
-        says = f"there is no checkpoint at {sink.checkpoint.url}, but batch {last.batch} was committed at {last.at}"
+        says = f"no checkpoint at {sink.checkpoint.url}, but batch {last.batch} was committed at {last.at}"
         yield Problem(f"{says}: a new one over old output loses rows or doubles them", _RESET)
     elif any(entry.batch >= 0 for entry in sink.targets().values()):
-        says = f"there is no checkpoint at {sink.checkpoint.url}, but its targets have batches of an earlier one"
+        says = f"no checkpoint at {sink.checkpoint.url}, but its targets have batches of an earlier one"
         yield Problem(says, _RESET)
     known = sink.log_numbers()
     if known:
-        says = f"the output has batches up to {known[-1]} in {sink.log_url}, and there is no checkpoint of them"
+        says = f"the output has batches up to {known[-1]} in {sink.log_url}, and their checkpoint is missing"
         fix = f"restore the checkpoint, or write to another path: Spark would skip the first {known[-1] + 1} batches"
         yield Problem(says, fix)
 

@@ -1,4 +1,4 @@
-"""/health and /ready of a supervisor, for whoever watches services."""
+"""/health and /ready of a supervisor, for service monitors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class _Server(ThreadingHTTPServer):
                 self._cut(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Clients that leave are no news; anything else is a bug of ours, in one line."""
+        """Clients that leave are no news; anything else is our bug, in one line."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             logging.getLogger(__name__).error("the health server failed: %s: %s", type(error).__name__, error)

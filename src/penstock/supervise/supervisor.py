@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.events import Emit
 from penstock.model import Restart
-from penstock.storage.lease import BEAT_SECONDS, Lease, LostError
+from penstock.storage.lease import RENEW_SECONDS, Lease, LeaseLostError
 from penstock.supervise.policy import Restarts, Watchdog
 from penstock.supervise.process import DriverProcess
 
@@ -20,7 +20,6 @@ _POLL_SECONDS = 0.2
 _MESSAGES_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
 """Past the drain's own limit, which the driver itself keeps first."""
-
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,7 @@ class Supervisor:
     restarting: bool = True
     drain_seconds: float = 60.0
     verbose: bool = False
+    clock: Callable[[], float] = time.monotonic
     _inbox: queue.SimpleQueue[tuple[str, Any]] = field(default_factory=queue.SimpleQueue)
     _child: DriverProcess | None = None
     _stopping: str = ""
@@ -81,11 +81,11 @@ class Supervisor:
         child = first
         try:
             while True:
-                began = time.monotonic()
+                began = self.clock()
                 end = self._one(child)
                 if end.well or self._stopping or not end.retry or not self.restarting:
                     return end
-                wait = restarts.wait_seconds(time.monotonic(), time.monotonic() - began)
+                wait = restarts.wait_seconds(self.clock(), self.clock() - began)
                 if wait is None:
                     return self._give_up(end, restarts)
                 self.state.restarts += 1
@@ -122,13 +122,13 @@ class Supervisor:
         self.state.driver_pid, self.state.queries = child.pid, {}
         self.state.phase = "starting"
         self.emit("driver_started", pid=child.pid, attempt=self.state.restarts)
-        dog.beat(time.monotonic())
+        dog.beat(self.clock())
         hung = ""
         while child.exit_code() is None and not self._now and not hung:
             reported = self._take_message(dog) or reported
-            if time.monotonic() > self._stop_by + _GRACE_SECONDS:
+            if self.clock() > self._stop_by + _GRACE_SECONDS:
                 hung = f"the driver did not drain within {self.drain_seconds:.0f} s"
-            elif complaint := dog.complaint(time.monotonic(), self._busy()):
+            elif complaint := dog.complaint(self.clock(), self._busy()):
                 hung = complaint
         self.state.phase = "ending"
         code = child.end()
@@ -145,7 +145,7 @@ class Supervisor:
             return End(well=False, reason=hung)
         if reported.well or reported.reason:
             return reported
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         return End(well=False, reason=f"the driver {how}")
 
     def _take_message(self, dog: Watchdog) -> End | None:
@@ -161,7 +161,7 @@ class Supervisor:
         return self._handle(message, dog) if who is self._child else None
 
     def _handle(self, message: dict[str, Any], dog: Watchdog) -> End | None:
-        now = time.monotonic()
+        now = self.clock()
         what = message["what"]
         dog.beat(now)
         self.state.heartbeat_at = time.time()
@@ -180,8 +180,8 @@ class Supervisor:
     def _take_rest(self, dog: Watchdog) -> End | None:
         """Handle what the driver had sent before its end."""
         end = None
-        deadline = time.monotonic() + _MESSAGES_SECONDS
-        while time.monotonic() < deadline:
+        deadline = self.clock() + _MESSAGES_SECONDS
+        while self.clock() < deadline:
             try:
                 kind, what = self._inbox.get(timeout=0.05)
             except queue.Empty:
@@ -200,7 +200,7 @@ class Supervisor:
             self._now = True
             self.emit("stopping_now", why=why)
             return
-        self._stopping, self._stop_by = why, time.monotonic() + self.drain_seconds
+        self._stopping, self._stop_by = why, self.clock() + self.drain_seconds
         self.emit("draining", why=why, most_seconds=self.drain_seconds)
         self.state.phase = "draining"
         if self._child is not None:
@@ -209,8 +209,8 @@ class Supervisor:
     def _pause(self, seconds: float) -> bool:
         """Wait before a restart; False if it is stopped meanwhile."""
         self.state.phase = "waiting"
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and not self._stopping:
+        deadline = self.clock() + seconds
+        while (left := deadline - self.clock()) > 0 and not self._stopping:
             try:
                 kind, what = self._inbox.get(timeout=left)
             except queue.Empty:
@@ -228,11 +228,11 @@ class Supervisor:
 
     def _renew_lease(self, ended: threading.Event) -> None:
         failing = False
-        while not ended.wait(BEAT_SECONDS):
+        while not ended.wait(RENEW_SECONDS):
             try:
-                self.lease.beat()
+                self.lease.renew()
                 failing = False
-            except LostError as error:
+            except LeaseLostError as error:
                 self.emit("lease_lost", reason=str(error))
                 self._inbox.put(("stop", str(error)))
                 self._inbox.put(("stop", str(error)))
@@ -243,3 +243,11 @@ class Supervisor:
                 if not failing:
                     self.emit("lease_beat_failed", reason=str(error))
                 failing = True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # Most real-time signals have no name.
+        return f"signal {number}"

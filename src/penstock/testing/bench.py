@@ -22,6 +22,7 @@ from penstock.connectors.files import FileSource
 from penstock.engine.prepare import absolute
 from penstock.errors import CallError
 from penstock.model import Pipeline
+from penstock.options import parse_time
 from penstock.testing.carriers import Files, Table
 from penstock.testing.case import MOMENTS, Given, Moment
 from penstock.testing.sink_run import SinkRun
@@ -113,7 +114,7 @@ class Bench:
 
         Restarts each query; of several watermarks the earliest counts, as in Spark.
         """
-        moment = datetime.fromisoformat(time.replace("Z", "+00:00")) if isinstance(time, str) else time
+        moment = parse_time(time) if isinstance(time, str) else time
         self.batches += 1
         moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
         for run in self._runs.values():

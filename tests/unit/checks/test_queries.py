@@ -117,7 +117,7 @@ sinks:
     assert [each for each in findings(text) if "replac" in each] == [
         "a.yaml:5: sink 'one': mode update replaces rows, and a delta sink finds them by 'key'; add 'key: [...]'",
         "a.yaml:6: sink 'two': mode complete replaces the whole table; take 'key' out, or use mode update",
-        "a.yaml:10: sink 'three': replacing rows by 'key' is known for PostgreSQL and SQLite, not for "
+        "a.yaml:10: sink 'three': replacing rows by 'key' is supported for PostgreSQL and SQLite, not for "
         "jdbc:mysql://db/shop; take 'key' out",
     ]
 

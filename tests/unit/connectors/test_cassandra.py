@@ -8,7 +8,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from penstock.connectors.cassandra import CassandraSink, CassandraSource
 from penstock.connectors.cassandra._types import CqlType, cql_for
-from penstock.cql import contact_points, quoted
+from penstock.cql import contact_points, quote
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_new_column_has_a_type_that_holds_everything():
 
 def test_hosts_have_the_usual_port_unless_they_say_another():
     assert contact_points("a, b:9043") == [("a", 9042), ("b", 9043)]
-    assert quoted('a"b') == '"a""b"'
+    assert quote('a"b') == '"a""b"'
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_hosts_have_the_usual_port_unless_they_say_another():
         ),
         ({"ttl": "10 milliseconds"}, "'ttl' is '10 milliseconds'; Cassandra counts in seconds, so at least '1 second'"),
         ({"nulls": "keep", "delete_when": "gone"}, "'nulls: keep' and 'delete_when' contradict each other"),
-        ({"options": {"Spark.Cassandra.Output.IfNotExists": True}}, "which is ours to set"),
+        ({"options": {"Spark.Cassandra.Output.IfNotExists": True}}, "which Penstock sets"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, object], says: str):
@@ -91,7 +91,7 @@ def test_embedded_means_the_cassandra_of_this_machine():
     source = CassandraSource(table="a.b")
 
     assert source.services == ("cassandra",)
-    there = source.at("cassandra", "127.0.0.1:9042")
+    there = source.with_service_address("cassandra", "127.0.0.1:9042")
     assert (there.hosts, there.services) == ("127.0.0.1:9042", ())
 
 

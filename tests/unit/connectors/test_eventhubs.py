@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
-from penstock.connectors.eventhubs._connection import of_string
+from penstock.connectors.eventhubs._connection import parse_connection_string
 from penstock.connectors.eventhubs._start import Start, parse
 from penstock.options import Secret
 
@@ -46,9 +46,10 @@ def test_namespace_hub_policy_and_key_say_the_same():
 
 def test_other_clouds_and_ports_are_taken_from_the_endpoint():
     assert (
-        of_string(HUB.replace("windows.net/", "usgovcloudapi.net")).servers == "shop.servicebus.usgovcloudapi.net:9093"
+        parse_connection_string(HUB.replace("windows.net/", "usgovcloudapi.net")).servers
+        == "shop.servicebus.usgovcloudapi.net:9093"
     )
-    assert of_string(HUB.replace("windows.net/", "windows.net:1234/")).port == 1234
+    assert parse_connection_string(HUB.replace("windows.net/", "windows.net:1234/")).port == 1234
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_other_clouds_and_ports_are_taken_from_the_endpoint():
         ({}, "give 'connection', the connection string; or 'namespace', 'hub', 'policy' and 'key'"),
         ({"connection": NAMESPACE}, "the connection string is a namespace's and names no hub; add 'hub'"),
         ({"connection": HUB, "hub": "x"}, "'hub' is 'x', and the connection string is for 'orders'; keep one of them"),
-        ({"connection": HUB, "policy": "x"}, "'connection' says it all; take 'policy' out, or 'connection'"),
+        ({"connection": HUB, "policy": "x"}, "'connection' already has it; take 'policy' out, or 'connection'"),
         ({"connection": NAMESPACE, "hub": "a b"}, "'a b' cannot be the name of an Event Hub; "),
         ({"connection": "hunter2"}, "the connection string has a part without '='; copy it whole from the portal"),
         ({"connection": HUB.replace("SharedAccessKey=", "Key=")}, "the connection string has 'Key' in it; "),
@@ -112,7 +113,7 @@ def test_a_start_in_our_words_or_in_the_classic_ones(start, means):
         (-3, "-3 is not the number of an event; give 0 or more"),
         ("{nope", "'start' is not JSON ("),
         ({"offset": "4096"}, "the offset '4096' counts bytes, and the Kafka endpoint counts events; "),
-        ({"seqNo": -1, "seqno": 3}, "the startingPosition does not know 'seqno'; did you mean 'seqNo'?"),
+        ({"seqNo": -1, "seqno": 3}, "the startingPosition has an unknown key 'seqno'; did you mean 'seqNo'?"),
         ({"a": 1}, "{'a': 1} is not where a query can start; "),
     ],
 )

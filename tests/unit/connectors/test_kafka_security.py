@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.kafka.security import Sasl, Security, Tls
 from penstock.errors import CertificateError
-from penstock.jaas import quoted
 from penstock.services.certificates import LOOPBACK, Authority
+from penstock.text import quote_jaas
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,9 @@ def test_both_clients_get_the_same_files_as_text(authority):
 
 
 def test_a_jaas_text_cannot_be_broken_out_of():
-    assert quoted('a"; evil required x="') == '"a\\"; evil required x=\\""'
-    assert quoted("back\\slash") == '"back\\\\slash"'
-    assert quoted("two\r\nlines") == '"two\\r\\nlines"'
+    assert quote_jaas('a"; evil required x="') == '"a\\"; evil required x=\\""'
+    assert quote_jaas("back\\slash") == '"back\\\\slash"'
+    assert quote_jaas("two\r\nlines") == '"two\\r\\nlines"'
     assert user(password='p" x="y').jaas.endswith('username="me" password="p\\" x=\\"y";')
 
 
@@ -146,10 +146,11 @@ def test_what_is_wrong_with_a_file_is_said_by_name(authority, tmp_path):
     open_key.chmod(0o640)
 
     assert complaint(ca="nope.pem") == (
-        "'tls.ca' 'nope.pem' cannot be read: no such file or directory; a relative path is beside the pipeline's file"
+        "'tls.ca' 'nope.pem' cannot be read: no such file or directory; "
+        "a relative path starts at the folder of the pipeline file"
     )
     assert complaint(ca=str(junk)) == (
-        f"'tls.ca' '{junk}' cannot be read: it is no PEM, PKCS12 or JKS; give one of them"
+        f"'tls.ca' '{junk}' cannot be read: it is not PEM, PKCS12 or JKS; give one of them"
     )
     assert complaint(ca=key) == f"'tls.ca' '{key}' holds no certificate; give the broker's CA as PEM, PKCS12 or JKS"
     assert complaint(cert=cert) == f"'tls.cert' '{cert}' holds no private key; give 'tls.key', the private key"
@@ -178,7 +179,7 @@ def test_a_wrong_password_and_a_missing_one_are_told_apart(authority, tmp_path):
         ({"tls": {"password": "p"}}, "'tls.password' opens a key or a key store"),
         (
             {"sasl": {"mechanism": "plain", "user": "u", "password": "p", "plaintext": True}},
-            "'sasl.mechanism: plain' without TLS sends the password for all to read",
+            "'sasl.mechanism: plain' without TLS sends the password unencrypted",
         ),
         ({"servers": "embedded", "tls": {}}, "'servers: embedded' is a plaintext listener, without TLS and users"),
     ],

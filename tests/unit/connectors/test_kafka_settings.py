@@ -6,12 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.connectors.kafka import KafkaSink, KafkaSource
-from penstock.connectors.kafka.settings import refuse_forbidden
+from penstock.connectors.kafka.settings import validate_options
 
 
 def refused(**options: str) -> str:
     with pytest.raises(ValueError) as caught:
-        refuse_forbidden({name.replace("_", "."): value for name, value in options.items()})
+        validate_options({name.replace("_", "."): value for name, value in options.items()})
     return str(caught.value)
 
 
@@ -19,7 +19,7 @@ def refused(**options: str) -> str:
     "name", ["kafka.session.timeout.ms", "kafka.client.id", "kafka.acks", "groupIdPrefix", "groupidprefix"]
 )
 def test_a_harmless_option_passes(name):
-    assert refuse_forbidden({name: "x"}) == {name: "x"}
+    assert validate_options({name: "x"}) == {name: "x"}
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_a_harmless_option_passes(name):
 )
 def test_what_loads_reads_calls_or_is_unknown_is_refused(name, says):
     with pytest.raises(ValueError) as caught:
-        refuse_forbidden({name: "x"})
+        validate_options({name: "x"})
 
     assert f"the option {name!r}{says}" in str(caught.value)
 
 
 def test_what_spark_forbids_and_what_has_a_name_here_is_said_so():
     assert refused(kafka_bootstrap_servers="x") == "Spark does not allow 'bootstrap.servers'; use 'servers'"
-    assert refused(subscribe="x") == "'subscribe' has a name here; use 'topics'"
+    assert refused(subscribe="x") == "'subscribe' has its own option here; use 'topics'"
 
 
 @pytest.mark.parametrize("made", [KafkaSource, KafkaSink])

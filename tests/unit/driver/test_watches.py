@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import threading
 
-from penstock.driver.watches import StallWatch, probe
+from penstock.driver.watches import StallWatch, probe_sources
 from penstock.load import load
 
 
-class Told:
-    """Keeps events; `there` is set when one has come."""
+class Emitted:
+    """Keeps events; `there` is set when one was emitted."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict]] = []
@@ -23,36 +23,36 @@ def busy(seconds: float) -> dict[str, dict]:
 
 
 def test_a_query_that_stays_in_its_batch_is_stalled_once_and_then_resumed():
-    told = Told()
-    stalls = StallWatch(told, lambda sink: f"the broker of {sink} does not answer")
-    stalls.batch({"name": "out", "durationMs": {"triggerExecution": 2000}})
+    emitted = Emitted()
+    stalls = StallWatch(emitted, lambda sink: f"the broker of {sink} does not answer")
+    stalls.take_batch({"name": "out", "durationMs": {"triggerExecution": 2000}})
 
     stalls.look(busy(14.0))
     stalls.look(busy(16.0))
-    assert told.there.wait(10)
+    assert emitted.there.wait(10)
     again = stalls.look(busy(17.0))
     stalls.look(busy(0.0))
 
     reason = "the broker of out does not answer"
     assert again["out"]["stalled"] == reason
-    assert told.events == [
+    assert emitted.events == [
         ("stalled", {"sink": "out", "seconds": 16.0, "reason": reason}),
         ("resumed", {"sink": "out"}),
     ]
 
 
 def test_a_batch_may_take_three_times_as_long_as_the_last_and_the_first_a_minute():
-    told = Told()
-    stalls = StallWatch(told, lambda _sink: "")
+    emitted = Emitted()
+    stalls = StallWatch(emitted, lambda _sink: "")
 
     stalls.look(busy(59.0))
-    stalls.batch({"name": "out", "durationMs": {"triggerExecution": 30_000}})
+    stalls.take_batch({"name": "out", "durationMs": {"triggerExecution": 30_000}})
     stalls.look(busy(89.0))
-    assert told.events == []
+    assert emitted.events == []
 
     stalls.look(busy(91.0))
-    assert told.there.wait(10)
-    assert told.events == [("stalled", {"sink": "out", "seconds": 91.0, "reason": "Spark says: Getting offsets"})]
+    assert emitted.there.wait(10)
+    assert emitted.events == [("stalled", {"sink": "out", "seconds": 91.0, "reason": "Spark says: Getting offsets"})]
 
 
 def test_the_reason_is_the_first_system_that_cannot_be_reached(tmp_path):
@@ -69,6 +69,6 @@ sinks:
 """)
     pipeline = load(file)
 
-    assert probe(pipeline, "own") == ""
-    assert probe(pipeline, "out").startswith("source 'events': ")
-    assert "127.0.0.1:1" in probe(pipeline, "out")
+    assert probe_sources(pipeline, "own") == ""
+    assert probe_sources(pipeline, "out").startswith("source 'events': ")
+    assert "127.0.0.1:1" in probe_sources(pipeline, "out")

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import CallError
 from penstock.load import load
-from penstock.preview.query import SELECT_NAME, Limits, stream_named, subgraph
+from penstock.preview.query import SELECT_NAME, Limits, find_stream, subgraph
 from penstock.preview.request import PreviewRequest, resolve
 from penstock.preview.select import with_select
 
@@ -95,14 +95,14 @@ def test_what_is_refused_is_said_with_what_to_do(pipeline):
 
 
 def test_what_is_looked_at_is_a_step_a_source_a_sinks_rows_or_the_first_sinks(pipeline):
-    assert [stream_named(pipeline, name) for name in (None, "out", "sells", "trades")] == [
+    assert [find_stream(pipeline, name) for name in (None, "out", "sells", "trades")] == [
         "sells",
         "sells",
         "sells",
         "trades",
     ]
     with pytest.raises(CallError, match=r"has no source, step or sink 'sels'; did you mean 'sells'\?"):
-        stream_named(pipeline, "sels")
+        find_stream(pipeline, "sels")
 
 
 def test_only_what_is_needed_is_read_in_small_batches_and_no_sink_is_left(pipeline):

@@ -60,7 +60,9 @@ def test_a_broker_without_jars_names_the_command_that_fetches_them(tmp_path):
 def test_a_storage_tool_that_fails_is_quoted(tmp_path):
     broker = KafkaBroker(tmp_path, [tmp_path / "no.jar"], free_port())
 
-    with pytest.raises(ServiceError, match=r"(?s)cannot be formatted; the storage tool printed\n.*kafka\.tools\.StorageTool"):
+    with pytest.raises(
+        ServiceError, match=r"(?s)cannot be formatted; the storage tool printed\n.*kafka\.tools\.StorageTool"
+    ):
         broker.start(lambda _: None)
 
     assert broker.status().state == "stopped"

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from penstock.storage import lease
-from penstock.storage.lease import HeldError, Lease, LostError, Taking
+from penstock.storage.lease import Lease, LeaseAcquirer, LeaseHeldError, LeaseLostError
 
 HOLD = """
 import sys, subprocess, time
-from penstock.storage.lease import Taking
-lease = Taking(sys.argv[1], print).take()
+from penstock.storage.lease import LeaseAcquirer
+lease = LeaseAcquirer(sys.argv[1], print).acquire()
 if sys.argv[2] == "child":
     subprocess.Popen(["sleep", "2"], pass_fds=(lease.fd,), stdout=subprocess.DEVNULL)
 print("held", flush=True)
@@ -30,8 +30,8 @@ time.sleep(600)
 """
 
 
-def taking(url: Path | str) -> Taking:
-    return Taking(str(url), lambda _: None, leave_seconds=5, beat_seconds=0.05, stale_seconds=0.5)
+def acquirer(url: Path | str) -> LeaseAcquirer:
+    return LeaseAcquirer(str(url), lambda _: None, leave_seconds=5, renew_seconds=0.05, stale_seconds=0.5)
 
 
 def elsewhere(found: Lease, **changes: object) -> None:
@@ -51,8 +51,8 @@ def test_a_second_instance_is_refused_at_once_with_who_where_and_since_when(tmp_
     process = holding(tmp_path / "lease")
     began = time.monotonic()
     try:
-        with pytest.raises(HeldError) as caught:
-            taking(tmp_path / "lease").take()
+        with pytest.raises(LeaseHeldError) as caught:
+            acquirer(tmp_path / "lease").acquire()
     finally:
         process.kill()
         process.wait()
@@ -67,7 +67,7 @@ def test_the_lease_of_a_killed_holder_is_taken_over_with_a_higher_token(tmp_path
     process.send_signal(signal.SIGKILL)
     process.wait()
 
-    taken = taking(tmp_path / "lease").take()
+    taken = acquirer(tmp_path / "lease").acquire()
 
     assert taken.holder.token == 2
     taken.release()
@@ -79,14 +79,14 @@ def test_the_lease_is_free_only_when_the_holders_children_are_dead_too(tmp_path:
     process.wait()
     began = time.monotonic()
 
-    taken = taking(tmp_path / "lease").take()
+    taken = acquirer(tmp_path / "lease").acquire()
 
     assert time.monotonic() - began > 0.5, "the child still held the lock"
     taken.release()
 
 
 def test_a_pid_that_is_used_again_does_not_hold_a_lease(tmp_path: Path):
-    held = taking(tmp_path / "lease").take()
+    held = acquirer(tmp_path / "lease").acquire()
     assert held.holder.is_alive
 
     assert not replace(held.holder, started="1.00").is_alive
@@ -94,83 +94,83 @@ def test_a_pid_that_is_used_again_does_not_hold_a_lease(tmp_path: Path):
 
 
 def test_a_lease_that_was_released_is_free(tmp_path: Path):
-    taking(tmp_path / "lease").take().release()
+    acquirer(tmp_path / "lease").acquire().release()
 
-    assert taking(tmp_path / "lease").take().holder.token == 2
+    assert acquirer(tmp_path / "lease").acquire().holder.token == 2
 
 
 def test_a_fresh_lease_of_another_machine_is_refused_at_once(tmp_path: Path):
-    first = taking(tmp_path / "lease").take()
+    first = acquirer(tmp_path / "lease").acquire()
     os.close(first.fd or 0)
     elsewhere(first)
 
-    with pytest.raises(HeldError, match="other-machine"):
-        replace(taking(tmp_path / "lease"), stale_seconds=60).take()
+    with pytest.raises(LeaseHeldError, match="other-machine"):
+        replace(acquirer(tmp_path / "lease"), stale_seconds=60).acquire()
 
 
 @pytest.mark.parametrize("hours", [-5, 5])
-def test_a_beat_that_moves_counts_more_than_a_clock_that_jumped(tmp_path: Path, hours: int):
-    first = taking(tmp_path / "lease").take()
+def test_renewals_count_more_than_a_clock_that_jumped(tmp_path: Path, hours: int):
+    first = acquirer(tmp_path / "lease").acquire()
     os.close(first.fd or 0)
     moment = (datetime.now(timezone.utc) + timedelta(hours=hours)).isoformat()
     beats, done = itertools.count(1), threading.Event()
 
-    def beat() -> None:
+    def renew() -> None:
         while not done.wait(0.02):
             elsewhere(first, beat_at=moment, beat=next(beats))
 
     elsewhere(first, beat_at=moment)
-    thread = threading.Thread(target=beat)
+    thread = threading.Thread(target=renew)
     thread.start()
     try:
-        with pytest.raises(HeldError, match="other-machine"):
-            replace(taking(tmp_path / "lease"), stale_seconds=30).take()
+        with pytest.raises(LeaseHeldError, match="other-machine"):
+            replace(acquirer(tmp_path / "lease"), stale_seconds=30).acquire()
     finally:
         done.set()
         thread.join()
 
 
-def test_a_beat_that_stands_still_is_taken_over_and_its_holder_notices(tmp_path: Path):
-    first = taking(tmp_path / "lease").take()
+def test_a_lease_that_is_not_renewed_is_taken_over_and_its_holder_notices(tmp_path: Path):
+    first = acquirer(tmp_path / "lease").acquire()
     os.close(first.fd or 0)
     long_ago = (datetime.now(timezone.utc) - timedelta(minutes=5)).isoformat()
     elsewhere(first, beat_at=long_ago)
 
-    second = taking(tmp_path / "lease").take()
+    second = acquirer(tmp_path / "lease").acquire()
 
     assert second.holder.token == 2
-    with pytest.raises(LostError, match="taken over by pid"):
-        first.beat()
-    with pytest.raises(LostError):
+    with pytest.raises(LeaseLostError, match="taken over by pid"):
+        first.renew()
+    with pytest.raises(LeaseLostError):
         lease.must_hold(first.url, first.holder.token)
     lease.must_hold(second.url, second.holder.token)
 
 
 def test_a_paused_holder_that_writes_over_the_new_one_does_not_win(tmp_path: Path):
-    first = taking(tmp_path / "lease").take()
+    first = acquirer(tmp_path / "lease").acquire()
     os.close(first.fd or 0)
     elsewhere(first, beat_at=(datetime.now(timezone.utc) - timedelta(minutes=5)).isoformat())
-    second = taking(tmp_path / "lease").take()
+    second = acquirer(tmp_path / "lease").acquire()
 
-    elsewhere(first)  # its beat was under way when it was paused
-    second.beat()
+    elsewhere(first)  # it was paused while it renewed the lease
+    second.renew()
 
-    with pytest.raises(LostError):
+    with pytest.raises(LeaseLostError):
         lease.must_hold(first.url, first.holder.token)
 
 
-def test_of_many_that_take_a_dead_lease_at_once_one_gets_it(tmp_path: Path):
+def test_of_many_that_acquire_a_dead_lease_at_once_one_gets_it(tmp_path: Path):
     url = f"file://{tmp_path}/lease"
     got: list[Lease] = []
-    refused: list[HeldError] = []
+    refused: list[LeaseHeldError] = []
 
-    def take() -> None:
+    def acquire() -> None:
         try:
-            got.append(taking(url).take())
-        except HeldError as error:
+            got.append(acquirer(url).acquire())
+        except LeaseHeldError as error:
             refused.append(error)
 
-    threads = [threading.Thread(target=take) for _ in range(8)]
+    threads = [threading.Thread(target=acquire) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -182,5 +182,5 @@ def test_of_many_that_take_a_dead_lease_at_once_one_gets_it(tmp_path: Path):
 def test_a_lease_that_cannot_be_read_is_not_guessed_at(tmp_path: Path):
     (tmp_path / "lease").write_text("{")
 
-    with pytest.raises(HeldError, match="cannot be read"):
-        taking(tmp_path / "lease").take()
+    with pytest.raises(LeaseHeldError, match="cannot be read"):
+        acquirer(tmp_path / "lease").acquire()

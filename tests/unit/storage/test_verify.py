@@ -10,9 +10,10 @@ import pytest
 
 from penstock.driver.recorder import append_batch, journal_missing_commits
 from penstock.storage.journal import RecordError
+from penstock.storage.layout import Storage
 from penstock.storage.ledger import write_intent
 from penstock.storage.reset import reset_sink
-from penstock.storage.restore import BackupError, backup, from_backup, from_records
+from penstock.storage.restore import BackupError, backup, from_backup, from_journal
 from penstock.storage.verify import SinkStorage, find_problems
 
 META = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
@@ -21,7 +22,7 @@ META = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
 @pytest.fixture
 def sink(tmp_path: Path) -> SinkStorage:
     """A sink with three committed batches on record, as Spark and we leave them."""
-    known = SinkStorage("out", str(tmp_path), f"{tmp_path}/lake/_spark_metadata")
+    known = SinkStorage("out", Storage(str(tmp_path)), f"{tmp_path}/lake/_spark_metadata")
     for number in range(3):
         put(known, number)
         append_batch(known, {"name": "out", "batchId": number, "sources": []})
@@ -51,7 +52,7 @@ def test_a_flipped_digit_is_noticed_and_put_back(sink: SinkStorage):
     file.write_text(file.read_text().replace("200", "100"))
 
     assert "offsets/2 has changed since batch 2 was committed" in said(sink)
-    assert from_records(sink) == ["offsets/2"]
+    assert from_journal(sink) == ["offsets/2"]
     assert find_problems(sink) == []
     assert "200" in file.read_text()
 
@@ -61,7 +62,7 @@ def test_a_damaged_file_is_named_and_put_back(sink: SinkStorage, text: str):
     Path(sink.checkpoint.url, "offsets", "2").write_text(text)
 
     assert f"{sink.checkpoint.url}/offsets/2" in said(sink)
-    from_records(sink)
+    from_journal(sink)
     assert find_problems(sink) == []
 
 
@@ -69,20 +70,20 @@ def test_a_rollback_by_hand_is_noticed(sink: SinkStorage):
     for log in ("offsets", "commits"):
         Path(sink.checkpoint.url, log, "2").unlink()
 
-    assert "ends with batch 1, but batch 2 is on record" in said(sink)
+    assert "ends with batch 1, but batch 2 is in the journal" in said(sink)
     assert f"batch 2 is in {sink.log_url}" in said(sink)
 
 
 def test_a_new_checkpoint_over_old_output_is_refused(sink: SinkStorage):
     shutil.rmtree(sink.checkpoint.url)
 
-    assert "there is no checkpoint" in said(sink)
+    assert "no checkpoint at" in said(sink)
     assert "Spark would skip the first 3 batches" in said(sink)
 
 
 def test_a_new_checkpoint_is_refused_too_when_all_our_own_files_are_gone(sink: SinkStorage):
-    shutil.rmtree(Path(sink.storage, "checkpoints"))
-    shutil.rmtree(Path(sink.storage, "ledger"))
+    shutil.rmtree(Path(sink.storage.url, "checkpoints"))
+    shutil.rmtree(Path(sink.storage.url, "ledger"))
 
     assert "Spark would skip the first 3 batches" in said(sink)
 
@@ -90,7 +91,7 @@ def test_a_new_checkpoint_is_refused_too_when_all_our_own_files_are_gone(sink: S
 def test_the_checkpoint_of_another_query_is_refused(sink: SinkStorage):
     Path(sink.checkpoint.url, "metadata").write_text('{"id":"b-query"}')
 
-    assert "is of query b-query, the records are of a-query" in said(sink)
+    assert "is of query b-query, the journal is of a-query" in said(sink)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "moved"])
@@ -107,7 +108,7 @@ def test_a_damaged_log_of_the_output_is_noticed(sink: SinkStorage, damage: str):
 
 
 def test_a_target_that_is_ahead_is_a_rollback(sink: SinkStorage):
-    Path(sink.storage, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 7}')
+    Path(sink.storage.url, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 7}')
 
     assert "batch 7 is in target 'kafka'" in said(sink)
 
@@ -127,38 +128,38 @@ def test_offsets_that_a_power_cut_left_empty_are_removed_when_no_target_has_thei
     Path(sink.checkpoint.url, "offsets", "3").write_text("")
 
     assert "offsets/3 is empty" in said(sink)
-    assert "offsets/3 (removed" in from_records(sink)[0]
+    assert "offsets/3 (removed" in from_journal(sink)[0]
     assert find_problems(sink) == []
 
 
 def test_offsets_that_a_power_cut_left_empty_stay_when_a_target_has_their_batch(sink: SinkStorage):
     Path(sink.checkpoint.url, "offsets", "3").write_text("")
-    Path(sink.storage, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 3}')
+    Path(sink.storage.url, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 3}')
 
-    assert from_records(sink) == []
+    assert from_journal(sink) == []
     assert "offsets/3 is empty" in said(sink)
 
 
 def test_offsets_of_a_batch_that_was_begun_are_put_back(sink: SinkStorage):
     put(sink, 3)
     Path(sink.checkpoint.url, "commits", "3").unlink()
-    write_intent(sink.ledger, sink.checkpoint, 3)
+    write_intent(sink.storage, sink.name, 3)
     offsets = Path(sink.checkpoint.url, "offsets", "3")
     held = offsets.read_text()
     offsets.write_text("")
-    Path(sink.storage, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 3}')
+    Path(sink.storage.url, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 3}')
 
     assert "offsets/3 is empty" in said(sink)
-    assert from_records(sink) == ["offsets/3"]
+    assert from_journal(sink) == ["offsets/3"]
     assert find_problems(sink) == []
     assert offsets.read_text() == held
 
 
 def test_a_damaged_copy_of_what_was_begun_is_an_error_and_not_a_guess(sink: SinkStorage):
-    Path(sink.ledger, "begun").write_text("{")
+    Path(sink.storage.intent(sink.name)).write_text("{")
 
     with pytest.raises(RecordError, match=r"begun is damaged: .*; restore it from a backup, or delete it"):
-        from_records(sink)
+        from_journal(sink)
 
 
 def test_a_commit_that_a_power_cut_left_empty_before_it_was_on_record_is_done_again(sink: SinkStorage):
@@ -166,7 +167,7 @@ def test_a_commit_that_a_power_cut_left_empty_before_it_was_on_record_is_done_ag
     Path(sink.checkpoint.url, "commits", "3").write_text("")
 
     assert "commits/3 is empty" in said(sink)
-    assert "commits/3 (removed" in from_records(sink)[0]
+    assert "commits/3 (removed" in from_journal(sink)[0]
     assert find_problems(sink) == []
     assert sink.checkpoint.numbers("offsets")[-1] == 3, "the batch keeps its rows"
 
@@ -180,7 +181,7 @@ def test_a_commit_that_a_power_cut_left_empty_is_written_anew_when_the_next_batc
     following = Path(sink.checkpoint.url, "offsets", "4")
     following.write_text(following.read_text().replace('"batchWatermarkMs": 0', '"batchWatermarkMs": 77'))
 
-    assert "commits/3 (written anew" in from_records(sink)[0]
+    assert "commits/3 (rewritten" in from_journal(sink)[0]
     assert (commits / "3").read_text() == 'v1\n{"nextBatchWatermarkMs":77}'
     assert find_problems(sink) == []
 
@@ -189,9 +190,9 @@ def test_a_commit_is_no_guess_when_the_offsets_after_it_are_damaged_too(sink: Si
     put(sink, 3)
     Path(sink.checkpoint.url, "commits", "3").write_text("")
     Path(sink.checkpoint.url, "offsets", "4").write_text("")
-    Path(sink.storage, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 4}')
+    Path(sink.storage.url, "ledger", "out", "kafka.json").write_text('{"query": "a-query", "batch": 4}')
 
-    assert from_records(sink) == []
+    assert from_journal(sink) == []
     assert "commits/3 is empty" in said(sink)
     assert "offsets/4 is empty" in said(sink)
 

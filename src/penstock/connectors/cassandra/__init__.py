@@ -1,4 +1,4 @@
-"""Tables of Cassandra: rows upserted by key, small tables beside the streams, keys looked up in large ones."""
+"""Cassandra tables: upserted by key, read as static tables, or looked up key by key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from penstock.connector import Batch, Fact, LookupRequest, PrintStatus, SinkOptions, SourceOptions, Writer
 from penstock.connectors.cassandra import _table as cassandra_table
 from penstock.connectors.cassandra._common import SESSIONS, CassandraOptions, load
-from penstock.connectors.cassandra._table import Plan, Table, misfits
+from penstock.connectors.cassandra._table import Table, TablePlan, diff_schema
 from penstock.errors import BuildError
 from penstock.options import Duration, Names, Options, seconds
 from penstock.spark.columns import column
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 
 class CassandraSource(CassandraOptions, SourceOptions):
-    """A table beside the streams: read whole with `static`, or key by key by a step `lookup`."""
+    """A static table: read whole with `static`, or key by key by a `lookup` step."""
 
     kind: ClassVar[str] = "cassandra"
-    promise: ClassVar[str] = "a table, not a stream: a replayed batch sees it as it is then"
+    promise: ClassVar[str] = "a table, not a stream: a replayed batch sees its current rows"
 
     schema_: str | None = Field(
-        default=None, alias="schema", description="Columns to read, as 'name type, name type'; all unless given."
+        default=None, alias="schema", description="Columns to read, as 'name type, name type'; all by default."
     )
 
     def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """Whether a node answers, accepts the user, and has the table."""
+        """Check that a node answers, accepts the user, and has the table."""
         with self.access.session(wait_seconds, print_status) as session:
             cassandra_table.find(session, self.hosts, self.table)
         yield Fact("table", self.table)
 
     def read_static(self, spark: SparkSession) -> DataFrame:
-        """The declared columns, or all, of every row."""
+        """All rows, with the declared columns or all."""
         from pyspark.sql.types import StructType
 
         if self.schema_ is None:
@@ -50,12 +50,12 @@ class CassandraSource(CassandraOptions, SourceOptions):
         return rows.select(*(column(each.name).cast(each.dataType).alias(each.name) for each in declared))
 
     def look_up(self, rows: DataFrame, lookup: LookupRequest) -> DataFrame:
-        """The rows with the columns of the table's rows that have their keys."""
+        """The rows joined with the table's rows of the same key."""
         from penstock.connectors.cassandra import _lookup as cassandra_lookup
 
         with self.access.session() as session:
             table = cassandra_table.find(session, self.hosts, self.table)
-        return cassandra_lookup.joined(rows, self.access, table, self.schema_, lookup)
+        return cassandra_lookup.join_by_key(rows, self.access, table, self.schema_, lookup)
 
     def _require(self, declared: StructType) -> None:
         with self.access.session() as session:
@@ -66,7 +66,9 @@ class CassandraSource(CassandraOptions, SourceOptions):
 class _Create(Options):
     key: Names = Field(min_length=1, description="Columns of the partition key.")
     order: Names = Field(default=(), description="Columns that order the rows of a partition: [at desc].")
-    replication: int | dict[str, int] = Field(default=1, description="Copies of a new keyspace, or {datacenter: 3}.")
+    replication: int | dict[str, int] = Field(
+        default=1, description="Replication factor of a new keyspace, or {datacenter: 3}."
+    )
 
     @field_validator("order")
     @classmethod
@@ -78,11 +80,11 @@ class _Create(Options):
 
 
 class CassandraSink(CassandraOptions, SinkOptions):
-    """Rows of a table, written by their primary key: a row that is written again is the same row.
+    """Rows of a table, upserted by primary key.
 
-    Only the columns that the rows have are written; a null empties its column unless `nulls: keep`. With `timestamp`
-    Cassandra itself keeps what is newest, whatever order rows and batches come in; without, the last batch wins, and
-    of several rows of one key in one batch the greatest.
+    Only the columns that the rows have are written; a null deletes the value of its column unless `nulls: keep`. With
+    `timestamp` Cassandra itself keeps the newest value, in whatever order rows and batches arrive; without, the last
+    batch wins, and of several rows of one key in one batch the greatest.
     """
 
     kind: ClassVar[str] = "cassandra"
@@ -92,18 +94,18 @@ class CassandraSink(CassandraOptions, SinkOptions):
         "idempotent: rows are upserted by primary key, so a batch that is replayed after a crash changes nothing"
     )
 
-    ttl: Duration | None = Field(default=None, description="How long a row lives after it was written.")
+    ttl: Duration | None = Field(default=None, description="How long a row lives after it is written.")
     timestamp: str | None = Field(
         default=None, min_length=1, description="The event-time column that decides which write is newest."
     )
     nulls: Literal["write", "keep"] = Field(
-        default="write", description="Whether a null empties its column, or keeps what is there."
+        default="write", description="Whether a null deletes the value of its column, or keeps it."
     )
     delete_when: str | None = Field(
-        default=None, min_length=1, description="The boolean column that says that the row is to be deleted."
+        default=None, min_length=1, description="The boolean column that marks rows to delete."
     )
     create: _Create | None = Field(
-        default=None, description="Make keyspace and table if they are not there: {key: [column]}."
+        default=None, description="Create keyspace and table if they do not exist: {key: [column]}."
     )
 
     @field_validator("create", mode="before")
@@ -114,45 +116,44 @@ class CassandraSink(CassandraOptions, SinkOptions):
         return None if create is False else create
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if self.ttl is not None and seconds(self.ttl) < 1:
             raise ValueError(f"'ttl' is {self.ttl!r}; Cassandra counts in seconds, so at least '1 second'")
         if self.nulls == "keep" and self.delete_when:
             raise ValueError(
-                "'nulls: keep' and 'delete_when' contradict each other: what a deleted row had is not kept"
+                "'nulls: keep' and 'delete_when' contradict each other: the values of a deleted row cannot be kept"
             )
         if self.consistency == "ANY" and self.delete_when:
-            raise ValueError("'consistency: ANY' does not promise that a delete is seen; use LOCAL_QUORUM")
+            raise ValueError("'consistency: ANY' does not guarantee that a delete is seen; use LOCAL_QUORUM")
         return self
 
     def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """Whether a node answers, accepts the user, and has the table unless it is to be created."""
+        """Check that a node answers, accepts the user, and has the table unless `create` is set."""
         with self.access.session(wait_seconds, print_status) as session:
             if self.create is None:
                 self.find(session)
         yield Fact("table", self.table)
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The columns that options name are there."""
+        """The columns that options name exist and have the right type."""
         self._require_own_columns(schema)
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
-        """Create the table if asked; an error names every column that it cannot take."""
+        """Create the table if configured; an error names every column that does not match."""
         from pyspark.sql.types import StructType
 
         with self.access.session() as session:
             self._require_own_columns(schema)
-            aside = (self.delete_when,)
-            written = StructType([field for field in schema if field.name not in aside])
+            written = StructType([field for field in schema if field.name != self.delete_when])
             if self.create is not None:
-                self._plan.make(session, self.table, written)
+                self._plan.create(session, self.table, written)
             table = self.find(session)
         if self.timestamp is not None and self.timestamp not in table.columns:
-            # Only the time of the write comes from it.
+            # Used only as the write time.
             written = StructType([field for field in written if field.name != self.timestamp])
-        problems = misfits(table, written) + self._wrong_key(table)
+        problems = diff_schema(table, written) + self._wrong_key(table)
         if problems:
-            raise BuildError("\n  ".join([f"table {self.table} does not fit the rows:", *problems]))
+            raise BuildError("\n  ".join([f"table {self.table} does not match the rows:", *problems]))
         writer = _Upserts(self, table)
         load(spark, self.spark_access(writer.session))
         return writer
@@ -163,9 +164,9 @@ class CassandraSink(CassandraOptions, SinkOptions):
         return ("table", self.table, self.hosts)
 
     @property
-    def _plan(self) -> Plan:
+    def _plan(self) -> TablePlan:
         assert self.create is not None
-        return Plan(self.create.key, self.create.order, self.create.replication)
+        return TablePlan(self.create.key, self.create.order, self.create.replication)
 
     def find(self, session: Any) -> Table:
         """The table as Cassandra describes it."""
@@ -176,10 +177,10 @@ class CassandraSink(CassandraOptions, SinkOptions):
         if self.create is None:
             return []
         plan = self._plan
-        if (table.partition_key, table.clustering_key) == (plan.key, plan.clustering()):
+        if (table.partition_key, table.clustering_key) == (plan.key, plan.clustering_columns()):
             return []
         found = f"(({', '.join(table.partition_key)}){''.join(f', {name}' for name in table.clustering_key)})"
-        return [f"its primary key is {found}, not what 'create' says; correct 'create', or drop the table"]
+        return [f"its primary key is {found}, not that of 'create'; correct 'create', or drop the table"]
 
     def _require_own_columns(self, schema: StructType) -> None:
         kinds = {field.name: field.dataType.typeName() for field in schema}
@@ -188,7 +189,7 @@ class CassandraSink(CassandraOptions, SinkOptions):
             ("delete_when", self.delete_when, "boolean"),
         ):
             if name is not None and kinds.get(name) != kind:
-                found = f"is {kinds[name]}" if name in kinds else "is no column of the rows"
+                found = f"is {kinds[name]}" if name in kinds else "is not a column of the rows"
                 raise BuildError(f"{option!r} is {name!r}, which {found}; name a column of type {kind}")
 
 
@@ -201,14 +202,14 @@ class _Upserts(Writer):
     session: int = field(default_factory=SESSIONS.__next__)
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        """Upsert the batch, and delete what it says; waits for a cluster that is away for a while."""
-        from penstock.connectors.cassandra._write import Write, patiently
+        """Upsert the batch and delete flagged rows; retries for a while if the cluster is unavailable."""
+        from penstock.connectors.cassandra._write import TableWrite, write_with_retries
 
         sink = self.sink
 
         def write() -> None:
             try:
-                Write(
+                TableWrite(
                     sink.access,
                     self.table,
                     sink.spark_access(self.session),
@@ -221,11 +222,11 @@ class _Upserts(Writer):
                 self.session = next(SESSIONS)
                 raise
 
-        patiently(write, sink.access, _stopped(rows, batch))
+        write_with_retries(write, sink.access, _stop_check(rows, batch))
 
 
-def _stopped(rows: DataFrame, batch: Batch) -> Callable[[], bool]:
-    """Whether the query of a batch has been told to stop; outside of a query nothing has."""
+def _stop_check(rows: DataFrame, batch: Batch) -> Callable[[], bool]:
+    """A function that says whether the query of a batch was stopped; never, outside of a query."""
     streams = rows.sparkSession.streams
     query = next((each for each in streams.active if each.id == batch.query), None)
     return (lambda: not query.isActive) if query is not None else (lambda: False)

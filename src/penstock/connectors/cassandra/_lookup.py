@@ -1,4 +1,4 @@
-"""A join that reads only the keys of the batch: what leaves Spark is keys, what comes back is their rows."""
+"""A join that reads only the keys of the batch from the table."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _FOUND = "_penstock_found"
 
 
-def joined(rows: DataFrame, access: Access, table: Table, schema: str | None, lookup: LookupRequest) -> DataFrame:
-    """The rows with the columns that were asked for; a row without a match is left out or has nulls."""
+def join_by_key(rows: DataFrame, access: Access, table: Table, schema: str | None, lookup: LookupRequest) -> DataFrame:
+    """The rows with the requested columns; a row without a match is dropped or has nulls."""
     from pyspark.sql import functions as F  # noqa: N812
 
     declared = _columns(table, schema)
     _require_key(rows, table, lookup)
-    wanted = _wanted(table, declared, lookup)
-    found = _reader(rows, access, table, wanted, lookup)
+    added = _added_columns(table, declared, lookup)
+    found = _reader(rows, access, table, added, lookup)
     keys = F.struct(*(column(ours).alias(theirs) for ours, theirs in lookup.on.items()))
     rows = rows.withColumn(_FOUND, found(keys))
     own = [column(name) for name in rows.columns if name != _FOUND]
@@ -34,8 +34,8 @@ def joined(rows: DataFrame, access: Access, table: Table, schema: str | None, lo
     return rows.select(*own, spread(_FOUND))
 
 
-def _reader(rows: DataFrame, access: Access, table: Table, wanted: StructType, lookup: LookupRequest) -> Any:
-    """The function of a column of keys that gives the rows of each."""
+def _reader(rows: DataFrame, access: Access, table: Table, added: StructType, lookup: LookupRequest) -> Any:
+    """A UDF from a column of keys to the rows of each key."""
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import ArrayType
@@ -43,19 +43,19 @@ def _reader(rows: DataFrame, access: Access, table: Table, wanted: StructType, l
     from penstock.connectors.cassandra import _keys as cassandra_keys
 
     keyspace, _, name = table.name.partition(".")
-    names = [lookup.columns.get(field.name, field.name) for field in wanted]
-    columns = ", ".join(cql.quoted(each) for each in names)
-    where = " AND ".join(f"{cql.quoted(theirs)} = ?" for theirs in lookup.on.values())
-    text = f"SELECT {columns} FROM {cql.quoted(keyspace)}.{cql.quoted(name)} WHERE {where}"  # noqa: S608
+    names = [lookup.columns.get(field.name, field.name) for field in added]
+    columns = ", ".join(cql.quote(each) for each in names)
+    where = " AND ".join(f"{cql.quote(theirs)} = ?" for theirs in lookup.on.values())
+    text = f"SELECT {columns} FROM {cql.quote(keyspace)}.{cql.quote(name)} WHERE {where}"  # noqa: S608
     kinds = tuple(table.type(theirs).name for theirs in lookup.on.values())
-    statement = cassandra_keys.shipped(access, text, kinds, lookup.concurrency)
-    kind = ArrayType(wanted)
+    statement = cassandra_keys.build_statement(access, text, kinds, lookup.concurrency)
+    kind = ArrayType(added)
     zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
     arrow = to_arrow_type(kind, timezone=zone)
-    reading = cassandra_keys.Reading(statement, tuple(wanted.names), arrow, lookup.cache_seconds)
+    reader = cassandra_keys.KeyReader(statement, tuple(added.names), arrow, lookup.cache_seconds)
     make: Any = arrow_udf
-    function = make(cassandra_keys.as_function(reading), returnType=kind)
-    # What the table says may differ each time: Spark must not ask twice, nor before the rows were filtered.
+    function = make(cassandra_keys.to_udf(reader), returnType=kind)
+    # The table may change: Spark must not call it twice, nor before filters.
     return function.asNondeterministic()
 
 
@@ -70,18 +70,18 @@ def _columns(table: Table, schema: str | None) -> StructType:
     return made  # type: ignore[no-any-return]
 
 
-def _wanted(table: Table, declared: StructType, lookup: LookupRequest) -> StructType:
-    """What is added to the rows, under its new names."""
+def _added_columns(table: Table, declared: StructType, lookup: LookupRequest) -> StructType:
+    """The columns to add to the rows, with their new names."""
     from pyspark.sql.types import StructField, StructType
 
     columns = lookup.columns or {name: name for name in declared.names if name not in lookup.on.values()}
-    lost = [theirs for theirs in columns.values() if theirs not in declared.names]
-    if lost:
+    unknown = [theirs for theirs in columns.values() if theirs not in declared.names]
+    if unknown:
         raise BuildError(
-            f"table {table.name} has no column {lost[0]!r} to add; {did_you_mean(lost[0], declared.names)}"
+            f"table {table.name} has no column {unknown[0]!r} to add; {did_you_mean(unknown[0], declared.names)}"
         )
     if not columns:
-        raise BuildError(f"table {table.name} has nothing to add beside its key; name 'columns'")
+        raise BuildError(f"table {table.name} has nothing to add besides its key; name 'columns'")
     return StructType([StructField(ours, declared[theirs].dataType) for ours, theirs in columns.items()])
 
 

@@ -1,4 +1,4 @@
-"""A table of Cassandra as it really is: found, made, and compared with the rows that are to be written."""
+"""Cassandra tables: found, created, and compared with the rows to write."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from penstock.text import Waiting, did_you_mean, join_words, nearest
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-_PAUSE_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where a cluster is, and who asks."""
+    """A cluster, and the user that connects."""
 
     hosts: str
     user: str = ""
@@ -32,18 +32,18 @@ class Access:
     def session(
         self,
         wait_seconds: float = 10.0,
-        say: Callable[[str], None] = lambda _: None,
-        given_up: Callable[[], bool] = lambda: False,
+        print_status: Callable[[str], None] = lambda _: None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[Any]:
-        """A session, closed at the end; waits for a node at most so long, or until `given_up`."""
+        """A session, closed at the end; waits for a node at most this long, or until `is_stopped`."""
         cql.require_driver()
-        session = self._reach(wait_seconds, say, given_up)
+        session = self._connect(wait_seconds, print_status, is_stopped)
         try:
             yield session
         finally:
             session.cluster.shutdown()
 
-    def _reach(self, wait_seconds: float, say: Callable[[str], None], given_up: Callable[[], bool]) -> Any:
+    def _connect(self, wait_seconds: float, print_status: Callable[[str], None], is_stopped: Callable[[], bool]) -> Any:
         from cassandra import AuthenticationFailed, DriverException
         from cassandra.cluster import NoHostAvailable
 
@@ -53,21 +53,21 @@ class Access:
                 return cql.connect(self.hosts, self.user, self.password, self.consistency)
             except NoHostAvailable as error:
                 if any(isinstance(each, AuthenticationFailed) for each in error.errors.values()):
-                    raise self._refused() from error
+                    raise self._login_error() from error
                 why: Exception = error
             except DriverException as error:
                 why = error
             left = deadline - time.monotonic()
-            if left <= 0 or given_up():
+            if left <= 0 or is_stopped():
                 says = f"no Cassandra node answers at {self.hosts} after {wait_seconds:.0f} s"
                 fix = "start it (penstock dev up cassandra runs one here) or correct 'hosts'"
                 raise UnreachableError(f"{says}; {fix}") from why
-            say(Waiting(f"waiting for Cassandra at {self.hosts} ({left:.0f} s left)"))
-            time.sleep(min(_PAUSE_SECONDS, left))
+            print_status(Waiting(f"waiting for Cassandra at {self.hosts} ({left:.0f} s left)"))
+            time.sleep(min(_RETRY_SECONDS, left))
 
-    def _refused(self) -> PenstockError:
+    def _login_error(self) -> PenstockError:
         if not self.user:
-            return PenstockError(f"Cassandra at {self.hosts} asks who you are; set 'user' and 'password'")
+            return PenstockError(f"Cassandra at {self.hosts} requires a login; set 'user' and 'password'")
         return PenstockError(f"Cassandra at {self.hosts} refuses user {self.user!r}; check 'user' and 'password'")
 
 
@@ -87,7 +87,7 @@ class Table:
 
     @property
     def readable(self) -> list[str]:
-        """The columns whose types Spark has."""
+        """The columns whose types Spark can read."""
         return [name for name in self.columns if self.type(name).spark]
 
     def type(self, column: str) -> CqlType:
@@ -96,7 +96,7 @@ class Table:
 
 
 def find(session: Any, hosts: str, name: str, fix: str = "create it first") -> Table:
-    """The table `keyspace.table`; an error names the nearest if it is not there."""
+    """The table `keyspace.table`; an error names the nearest if it does not exist."""
     keyspace, _, table = name.partition(".")
     keyspaces = session.cluster.metadata.keyspaces
     if keyspace not in keyspaces:
@@ -119,44 +119,42 @@ def find(session: Any, hosts: str, name: str, fix: str = "create it first") -> T
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a table is made that is not there yet."""
+class TablePlan:
+    """How to create a table."""
 
     key: tuple[str, ...]
     order: tuple[str, ...] = ()
     replication: int | Mapping[str, int] = 1
 
-    def make(self, session: Any, name: str, schema: StructType) -> None:
-        """The keyspace and the table, unless they are there."""
+    def create(self, session: Any, name: str, schema: StructType) -> None:
+        """Create the keyspace and the table if they do not exist."""
         keyspace, _, table = name.partition(".")
-        session.execute(
-            f"CREATE KEYSPACE IF NOT EXISTS {cql.quoted(keyspace)} WITH replication = {self._replication()}"
-        )
-        full = f"{cql.quoted(keyspace)}.{cql.quoted(table)}"
+        session.execute(f"CREATE KEYSPACE IF NOT EXISTS {cql.quote(keyspace)} WITH replication = {self._replication()}")
+        full = f"{cql.quote(keyspace)}.{cql.quote(table)}"
         session.execute(f"CREATE TABLE IF NOT EXISTS {full} ({self._columns(schema)}){self._ordering()}")
 
-    def clustering(self) -> tuple[str, ...]:
+    def clustering_columns(self) -> tuple[str, ...]:
         """The columns that order the rows of a partition."""
         return tuple(each.split()[0] for each in self.order)
 
     def _columns(self, schema: StructType) -> str:
         names = schema.names
-        lost = [name for name in (*self.key, *self.clustering()) if name not in names]
-        if lost:
-            raise BuildError(f"'create' has {_shown(lost)} in its key; {did_you_mean(lost[0], names)}")
+        unknown = [name for name in (*self.key, *self.clustering_columns()) if name not in names]
+        if unknown:
+            raise BuildError(f"'create' has {_quote_names(unknown)} in its key; {did_you_mean(unknown[0], names)}")
         kinds = {field.name: cql_for(field.dataType) for field in schema}
         odd = [f"{field.name!r} ({field.dataType.simpleString()})" for field in schema if kinds[field.name] is None]
         if odd:
-            fix = "cast it or leave it out, or make the table yourself"
+            fix = "cast it, leave it out, or create the table yourself"
             raise BuildError(f"Cassandra has no type for column {join_words(odd, 'and')}; {fix}")
-        partition = ", ".join(map(cql.quoted, self.key))
-        rest = "".join(f", {cql.quoted(name)}" for name in self.clustering())
-        columns = ", ".join(f"{cql.quoted(name)} {kind}" for name, kind in kinds.items())
+        partition = ", ".join(map(cql.quote, self.key))
+        rest = "".join(f", {cql.quote(name)}" for name in self.clustering_columns())
+        columns = ", ".join(f"{cql.quote(name)} {kind}" for name, kind in kinds.items())
         return f"{columns}, PRIMARY KEY (({partition}){rest})"
 
     def _ordering(self) -> str:
         words = [each.split() for each in self.order]
-        by = ", ".join(f"{cql.quoted(each[0])} {each[1] if len(each) > 1 else 'asc'}" for each in words)
+        by = ", ".join(f"{cql.quote(each[0])} {each[1] if len(each) > 1 else 'asc'}" for each in words)
         return f" WITH CLUSTERING ORDER BY ({by})" if by else ""
 
     def _replication(self) -> str:
@@ -167,36 +165,37 @@ class Plan:
 
 
 def require_readable(table: Table, declared: StructType) -> None:
-    """An error names every declared column that the table does not have or that has another type there."""
+    """Raise an error that names every declared column that is missing in the table or has another type there."""
     found = []
     for field in declared:
         if field.name not in table.columns:
-            found.append(f"{field.name!r} is no column of the table; {did_you_mean(field.name, table.columns)}")
-        elif not _reads(table.type(field.name), field.dataType):
+            found.append(f"{field.name!r} is not a column of the table; {did_you_mean(field.name, table.columns)}")
+        elif not _is_readable_as(table.type(field.name), field.dataType):
             kind = table.type(field.name)
             declared_as, there = field.dataType.simpleString(), table.columns[field.name]
             says = f"{field.name!r} is declared {declared_as}, and the table has {there}"
             found.append(f"{says}; {f'declare it {kind.spark}' if kind.spark else 'leave it out'}")
     if found:
-        raise BuildError("\n  ".join([f"table {table.name} does not fit 'schema':", *found]))
+        raise BuildError("\n  ".join([f"table {table.name} does not match 'schema':", *found]))
 
 
-def _reads(kind: CqlType, declared: Any) -> bool:
+def _is_readable_as(kind: CqlType, declared: Any) -> bool:
     if declared.typeName() == "decimal":
         return kind.name in ("decimal", "varint")
     return bool(kind.spark == declared.simpleString())
 
 
-def misfits(table: Table, schema: StructType) -> list[str]:
-    """Everything about the rows that the table cannot take, each with what to do."""
+def diff_schema(table: Table, schema: StructType) -> list[str]:
+    """Every reason why the table cannot take the rows, each with what to do."""
     names = schema.names
     found = [
-        f"column {name!r} is a counter, and adding twice after a crash counts twice; write totals to a bigint instead"
+        f"column {name!r} is a counter, and a replayed batch would count twice; write totals to a bigint instead"
         for name, kind in table.columns.items()
         if CqlType.parse(kind).name == "counter"
     ]
     found += [
-        f"{name!r} ({table.columns[name]}) is in the table's key, and the rows do not have it; {_add(name, names)}"
+        f"{name!r} ({table.columns[name]}) is in the table's key, and the rows do not have it; "
+        f"{_suggest_column(name, names)}"
         for name in table.key
         if name not in names
     ]
@@ -204,24 +203,24 @@ def misfits(table: Table, schema: StructType) -> list[str]:
         if field.name not in table.columns:
             kind = cql_for(field.dataType)
             near = nearest(field.name, [name for name in table.columns if name not in names])
-            adding = f"ALTER TABLE {table.name} ADD {cql.quoted(field.name)} {kind}, or leave it out of the rows"
+            adding = f"ALTER TABLE {table.name} ADD {cql.quote(field.name)} {kind}, or leave it out of the rows"
             fix = f"did you mean {near!r}?" if near else adding if kind else "leave it out of the rows"
-            found.append(f"{field.name!r} is no column of the table; {fix}")
+            found.append(f"{field.name!r} is not a column of the table; {fix}")
         elif not table.type(field.name).takes(field.dataType):
             kind = table.columns[field.name]
             says = f"{field.name!r} is {field.dataType.simpleString()}, and the table has {kind}"
-            found.append(f"{says}; {_cast(field.name, CqlType.parse(kind))}")
+            found.append(f"{says}; {_suggest_cast(field.name, CqlType.parse(kind))}")
     return found
 
 
-def _add(name: str, names: list[str]) -> str:
+def _suggest_column(name: str, names: list[str]) -> str:
     near = nearest(name, names)
     return f"write {near} AS {name}" if near else "add it to the SELECT"
 
 
-def _cast(name: str, kind: CqlType) -> str:
+def _suggest_cast(name: str, kind: CqlType) -> str:
     return f"write CAST({name} AS {kind.spark}) AS {name}" if kind.spark else "leave it out of the rows"
 
 
-def _shown(names: list[str]) -> str:
+def _quote_names(names: list[str]) -> str:
     return join_words((repr(name) for name in names), "and")

@@ -1,4 +1,4 @@
-"""Types of CQL and of Spark: which of them hold the same values."""
+"""CQL types and the Spark types that hold the same values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint", "varint")
 
-#: What a Spark type can be written to without losing anything but a timestamp's microseconds.
+#: CQL types that each Spark type can be written to; only a timestamp loses its microseconds.
 _WRITTEN = {
     "string": ("text", "varchar", "ascii", "uuid", "timeuuid", "inet"),
     "byte": _WHOLE,
@@ -25,7 +25,7 @@ _WRITTEN = {
     "timestamp": ("timestamp",),
 }
 
-#: What is read from CQL, and what a table that we make has; the first CQL type of each wins there.
+#: The Spark type that each CQL type is read as.
 _READ = {
     "text": "string",
     "varchar": "string",
@@ -52,14 +52,14 @@ _READ = {
 
 @dataclass(frozen=True)
 class CqlType:
-    """A type as CQL names it, with those inside; whether it is frozen makes no difference to its values."""
+    """A CQL type with its element types; `frozen` is dropped, as it does not change the values."""
 
     name: str
     inside: tuple[CqlType, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> CqlType:
-        """`map<text, frozen<list<int>>>` as data."""
+        """Parse `map<text, frozen<list<int>>>`."""
         name, bracket, rest = text.strip().partition("<")
         if not bracket:
             return cls(name.strip().lower())
@@ -68,7 +68,7 @@ class CqlType:
 
     @property
     def spark(self) -> str | None:
-        """What a value of it is in Spark; None if nothing here reads it."""
+        """The Spark type that it is read as; None if it cannot be read."""
         inside = [each.spark for each in self.inside]
         if None in inside:
             return None
@@ -87,7 +87,7 @@ class CqlType:
         if name == "map":
             return self.name == "map" and self.inside[0].takes(found.keyType) and self.inside[1].takes(found.valueType)
         if name == "struct":
-            # A type of the user's own: the connector matches its fields by their names.
+            # A user-defined type: the connector matches its fields by name.
             return self.name == "tuple" or (self.name not in _READ and not self.inside)
         if name == "decimal":
             return self.name == "decimal" or (self.name == "varint" and found.scale == 0)
@@ -111,7 +111,7 @@ def cql_for(kind: DataType) -> str | None:
 
 
 def _parts(text: str) -> list[str]:
-    """What commas part at the outermost level."""
+    """Split at commas outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "<") - (letter == ">")

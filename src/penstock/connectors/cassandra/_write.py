@@ -1,4 +1,4 @@
-"""One batch to a table: one row for each key, upserted by Spark's connector, deleted by key from the executors."""
+"""Writes one batch to a table: upserts through Spark's connector, deletes by key from the executors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from penstock.spark.columns import column
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# A word of CQL: the connector names a parameter after it.
+# A valid CQL identifier: the connector uses it as a parameter name.
 _WRITE_TIME = "penstock_write_time"
-_PATIENCE_SECONDS = 120.0
-#: What Spark's connector and the drivers say when nodes are away or overloaded, and not when the write is wrong.
-_AWAY = re.compile(
+_RETRY_FOR_SECONDS = 120.0
+#: Errors of Spark's connector and the drivers when nodes are unavailable or overloaded.
+_TRANSIENT = re.compile(
     r"AllNodesFailed|NoNodeAvailable|NoHostAvailable|NodeUnavailable|UnavailableException|Unavailable\b|WriteTimeout"
     r"|OperationTimedOut|DriverTimeout|Overloaded|ClosedConnection|ConnectionShutdown|HeartbeatException"
     r"|Connection (?:refused|reset)|Control channel not available|Could not reach any contact point"
@@ -29,7 +29,7 @@ _AWAY = re.compile(
 
 
 @dataclass(frozen=True)
-class Write:
+class TableWrite:
     """How rows become rows of a table."""
 
     access: Access
@@ -42,46 +42,46 @@ class Write:
 
     def write(self, rows: DataFrame) -> None:
         """Upsert the rows, and delete those that are flagged."""
-        rows = self._in_order(rows)
+        rows = self._make_order_irrelevant(rows)
         if self.delete_when is None:
             self._upsert(rows)
             return
         from pyspark.sql import functions as F  # noqa: N812
 
-        # Read twice, computed once.
+        # Read twice below, computed once.
         rows.persist()
         try:
-            gone = F.coalesce(column(self.delete_when), F.lit(False))
-            self._upsert(rows.where(~gone).drop(self.delete_when))
-            self._delete(rows.where(gone))
+            is_deleted = F.coalesce(column(self.delete_when), F.lit(False))
+            self._upsert(rows.where(~is_deleted).drop(self.delete_when))
+            self._delete(rows.where(is_deleted))
         finally:
             rows.unpersist()
 
-    def _in_order(self, rows: DataFrame) -> DataFrame:
-        """Rows whose order does not matter: each has the time of its write, or there is one for each key."""
+    def _make_order_irrelevant(self, rows: DataFrame) -> DataFrame:
+        """Rows whose order does not matter: each has a write time, or there is one per key."""
         from pyspark.sql import functions as F  # noqa: N812
 
         if self.timestamp is None:
-            return self._one_for_each_key(rows)
+            return self._one_per_key(rows)
         time_of = column(self.timestamp)
-        missing = F.raise_error(F.lit(f"a row has no {self.timestamp!r}, which is the time of its write; leave it out"))
+        missing = F.raise_error(F.lit(f"a row has no {self.timestamp!r}, its write time; leave such rows out"))
         rows = rows.withColumn(_WRITE_TIME, F.when(time_of.isNull(), missing).otherwise(F.unix_micros(time_of)))
         return rows if self.timestamp in self.table.columns else rows.drop(self.timestamp)
 
-    def _one_for_each_key(self, rows: DataFrame) -> DataFrame:
+    def _one_per_key(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
         rest = [name for name in rows.columns if name not in self.table.key]
-        # A delete first: of a row and its deletion, the deletion wins, as in Cassandra.
+        # The delete flag sorts first, so that a delete wins over a write, as in Cassandra.
         rest.sort(key=lambda name: name != self.delete_when)
         keyed = rows.groupBy(*map(column, self.table.key))
         if not rest:
             return keyed.agg(F.count("*").alias(_WRITE_TIME)).drop(_WRITE_TIME)
         if self.keep_nulls:
             return keyed.agg(*(_greatest(rows, [name]).alias(name) for name in rest))
-        whole = F.struct(*map(column, rest))
-        kept = keyed.agg(F.max_by(whole, _rank(rows, rest)).alias("_row"))
-        return kept.select(*map(column, self.table.key), "_row.*")
+        row = F.struct(*map(column, rest))
+        greatest = keyed.agg(F.max_by(row, _sort_value(rows, rest)).alias("_row"))
+        return greatest.select(*map(column, self.table.key), "_row.*")
 
     def _upsert(self, rows: DataFrame) -> None:
         options = {**self.options, "spark.cassandra.output.ignoreNulls": str(self.keep_nulls).lower()}
@@ -96,30 +96,30 @@ class Write:
 
         keyspace, _, name = self.table.name.partition(".")
         at = " USING TIMESTAMP ?" if self.timestamp is not None else ""
-        where = " AND ".join(f"{cql.quoted(name)} = ?" for name in self.table.key)
-        text = f"DELETE FROM {cql.quoted(keyspace)}.{cql.quoted(name)}{at} WHERE {where}"  # noqa: S608
+        where = " AND ".join(f"{cql.quote(name)} = ?" for name in self.table.key)
+        text = f"DELETE FROM {cql.quote(keyspace)}.{cql.quote(name)}{at} WHERE {where}"  # noqa: S608
         columns = [_WRITE_TIME, *self.table.key] if self.timestamp is not None else list(self.table.key)
         kinds = tuple(self.table.type(column).name if column != _WRITE_TIME else "bigint" for column in columns)
-        statement = cassandra_keys.shipped(self.access, text, kinds)
+        statement = cassandra_keys.build_statement(self.access, text, kinds)
         rows.select(*map(column, columns)).foreachPartition(partial(cassandra_keys.run, statement))
 
 
-def patiently(write: Callable[[], None], access: Access, stopped: Callable[[], bool]) -> None:
-    """Write, and again when nodes that were away are back: an upsert that is repeated changes nothing."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+def write_with_retries(write: Callable[[], None], access: Access, is_stopped: Callable[[], bool]) -> None:
+    """Write, and retry when unavailable nodes are back: repeating an upsert changes nothing."""
+    deadline = time.monotonic() + _RETRY_FOR_SECONDS
     while True:
         try:
             return write()
         except Exception as error:
             left = deadline - time.monotonic()
-            if stopped() or left <= 0 or not _AWAY.search(str(error)):
+            if is_stopped() or left <= 0 or not _TRANSIENT.search(str(error)):
                 raise
-            with access.session(left, given_up=stopped):
+            with access.session(left, is_stopped=is_stopped):
                 continue
 
 
-def _rank(rows: DataFrame, names: list[str]) -> Column:
-    """What the greatest row is judged by; maps have no order, so they are judged as text."""
+def _sort_value(rows: DataFrame, names: list[str]) -> Column:
+    """The value that rows are compared by; maps have no order, so rows with maps are compared as JSON."""
     from pyspark.sql import functions as F  # noqa: N812
 
     whole = F.struct(*map(column, names))
@@ -131,4 +131,4 @@ def _greatest(rows: DataFrame, names: list[str]) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     (name,) = names
-    return F.max_by(column(name), F.when(column(name).isNotNull(), _rank(rows, names)))
+    return F.max_by(column(name), F.when(column(name).isNotNull(), _sort_value(rows, names)))

@@ -29,13 +29,13 @@ _SESSION = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta reads its log in 50 tasks for every commit, which costs a small batch seconds.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # And writes a summary of the whole table after every 10 commits, which takes as long as several batches.
+    # Delta writes a checkpoint of the table every 10 commits by default, which takes as long as several batches.
     "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
 }
 # VACUUM lists folders with 10,000 tasks by default; 16 are enough here.
-_FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
+_VACUUM_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
 _TRANSACTION = "spark.databricks.delta.write"
-_LEAST_VACUUM_HOURS = 168.0
+_MIN_VACUUM_HOURS = 168.0
 
 
 def _moment(text: str) -> str:
@@ -57,7 +57,7 @@ Batches = Annotated[str, Field(pattern=r"^[1-9]\d* batch(es)?$")]
 
 
 class DeltaSource(SourceOptions):
-    """Rows that are added to a Delta table, or the whole table as a static one; replayable."""
+    """Rows added to a Delta table, or the whole table as a static one; replayable."""
 
     kind: ClassVar[str] = "delta"
     jars: ClassVar[tuple[str, ...]] = ("delta",)
@@ -70,13 +70,13 @@ class DeltaSource(SourceOptions):
         description="Where a new query begins: earliest (all that is there), latest, a version or a time.",
     )
     as_of: Version | Moment | None = Field(
-        default=None, description="Of a static table: the version or the time that it is read at."
+        default=None, description="Of a static table: the version or the time to read."
     )
-    files_per_trigger: int | None = Field(default=None, ge=1, description="Most files in one batch.")
-    bytes_per_trigger: int | None = Field(default=None, ge=1, description="About the most bytes in one batch.")
+    files_per_trigger: int | None = Field(default=None, ge=1, description="Maximum files in one batch.")
+    bytes_per_trigger: int | None = Field(default=None, ge=1, description="Approximate maximum bytes in one batch.")
     on_change: Literal["fail", "ignore_deletes", "skip", "resend"] = Field(
         default="fail",
-        description="When rows are deleted or updated: stop, pass over deletes of whole partitions, pass over every "
+        description="When rows are deleted or updated: stop, ignore deletes of whole partitions, skip every "
         "such commit, or send all rows of the rewritten files again.",
     )
     change_feed: bool = Field(
@@ -84,7 +84,7 @@ class DeltaSource(SourceOptions):
     )
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if self.change_feed and self.on_change != "fail":
             raise ValueError("'change_feed' has every change; take 'on_change' out")
         return self
@@ -99,7 +99,7 @@ class DeltaSource(SourceOptions):
         """Rows of the table that were deleted or updated."""
         if "DELTA_SOURCE_TABLE_IGNORE_CHANGES" not in failure and "DELTA_SOURCE_IGNORE_DELETE" not in failure:
             return None
-        fix = "'on_change: skip' passes over it, 'on_change: resend' sends what it rewrote again"
+        fix = "'on_change: skip' skips it, 'on_change: resend' sends the rewritten files again"
         return f"a commit to the table in {self.path} deleted or updated rows, and a stream has only new ones; {fix}"
 
     @property
@@ -108,7 +108,7 @@ class DeltaSource(SourceOptions):
         return (self.path.rstrip("/").rpartition("/")[2],)
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The table's columns; of a change feed also _change_type, _commit_version and _commit_timestamp."""
+        """The table's columns; for a change feed also _change_type, _commit_version and _commit_timestamp."""
         if self.as_of is not None:
             raise BuildError("'as_of' is for static tables; add 'static: true', or use 'start'")
         options = {
@@ -122,7 +122,7 @@ class DeltaSource(SourceOptions):
         return spark.readStream.format("delta").options(**given).options(**self.spark_options).load(self.path)
 
     def read_static(self, spark: SparkSession) -> DataFrame:
-        """The table as it is, or was at `as_of`."""
+        """The table as it is now, or was at `as_of`."""
         streaming = ("start", "files_per_trigger", "bytes_per_trigger", "on_change", "change_feed")
         given = [f"'{name}'" for name in streaming if name in self.model_fields_set]
         if given:
@@ -158,30 +158,30 @@ class DeltaSource(SourceOptions):
 
 
 class Compact(Options):
-    """When small files are put together, and how long replaced ones are kept."""
+    """When small files are compacted, and how long replaced ones are kept."""
 
     every: Batches | Duration = Field(
         description="After so many batches, like '100 batches', or so much time, like '1 hour'."
     )
     vacuum: Duration | None = Field(
-        default=None, description="Then delete files that left the table so long ago; 7 days or more."
+        default=None, description="Then delete files that were removed from the table this long ago; 7 days or more."
     )
 
     @field_validator("vacuum")
     @classmethod
     def _is_long_enough(cls, text: str | None) -> str | None:
-        if text and seconds(text) < _LEAST_VACUUM_HOURS * 3600:
+        if text and seconds(text) < _MIN_VACUUM_HOURS * 3600:
             raise ValueError(f"'vacuum: {text}' could delete files that are still being read; use '7 days' or more")
         return text
 
     @property
     def batches(self) -> int | None:
-        """The number of batches; None if it goes by time."""
+        """The number of batches; None for an interval of time."""
         return int(self.every.split()[0]) if "batch" in self.every else None
 
 
 class DeltaSink(SinkOptions):
-    """A Delta table; exactly-once: every batch is one commit that carries its number, and is made only once.
+    """A Delta table; exactly-once: every batch is one commit that carries its number.
 
     Without `key` rows are appended. With it each row replaces the one of the same key: `update` needs that.
     """
@@ -192,27 +192,25 @@ class DeltaSink(SinkOptions):
     paths: ClassVar[tuple[str, ...]] = ("path",)
     promise: ClassVar[str] = "exactly-once: a batch is one commit with its number, and a replayed one changes nothing"
 
-    path: str = Field(min_length=1, description="The folder of the table; made when there is none.")
-    partition_by: Names = Field(default=(), description="Columns that become folders.")
-    key: Names = Field(default=(), description="Columns that say which row is replaced; needed for mode update.")
+    path: str = Field(min_length=1, description="The folder of the table; created if there is none.")
+    partition_by: Names = Field(default=(), description="Columns to partition by.")
+    key: Names = Field(default=(), description="Columns that identify a row; needed for mode update.")
     latest_by: str | None = Field(
-        default=None, description="With `key`: of rows of one key, the one with the greatest value stays."
+        default=None, description="With `key`: of several rows with one key, keep the one with the greatest value."
     )
     schema_: Literal["add", "ignore", "fail"] = Field(
         default="fail",
         alias="schema",
-        description="When rows and table have other columns: add them to the table, leave them out, or stop.",
+        description="When rows and table have different columns: add them to the table, ignore them, or stop.",
     )
     target_file_size: Annotated[str, AfterValidator(_size)] | None = Field(
-        default=None, description="About the most that one file holds, like '128 MB'."
+        default=None, description="Approximate maximum size of one file, like '128 MB'."
     )
-    optimize_write: bool = Field(
-        default=True, description="Gather a batch's rows, so that it makes one file in each partition."
-    )
-    compact: Compact | None = Field(default=None, description="When small files are put together.")
+    optimize_write: bool = Field(default=True, description="Write one file per partition in each batch.")
+    compact: Compact | None = Field(default=None, description="When to compact small files.")
 
     @model_validator(mode="after")
-    def _hangs_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if self.latest_by and not self.key:
             raise ValueError("'latest_by' needs 'key'")
         return self
@@ -226,7 +224,7 @@ class DeltaSink(SinkOptions):
         return None
 
     def check_columns(self, schema: StructType, mode: str) -> None:
-        """The mode can be written, and the columns that options name are there."""
+        """The mode is supported, and the columns that options name exist."""
         problem = self.refuses_mode(mode)
         if problem:
             raise BuildError(problem)
@@ -247,7 +245,7 @@ class DeltaSink(SinkOptions):
             table.create(schema, self.partition_by, self.spark_options)
             return _Commits(self)
         self._check_partitions(table)
-        diff = SchemaDiff.between(schema, _columns(table))
+        diff = SchemaDiff.compare(schema, _columns(table))
         missing = diff.missing if self.schema_ == "fail" else [each for each in diff.missing if each.required]
         diff.refuse(
             f"the table in {self.path}",
@@ -270,17 +268,17 @@ class DeltaSink(SinkOptions):
 
 @dataclass
 class _Commits(Writer):
-    """Commits each batch once, with its number, in a session of its own: targets are written side by side."""
+    """Commits each batch once, with its number; in a separate session, because targets are written in parallel."""
 
     sink: DeltaSink
     _spark: SparkSession | None = None
     _table: DeltaTable | None = None
     _last: tuple[str, int] | None = None
-    """The query and the batch of the commit that this process made last."""
+    """The query and the batch of this process's last commit."""
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        """One commit with the batch's number; nothing if the table has it already. Then compaction, if it is due."""
-        # Only a batch that follows a commit of our own cannot be there yet; a commit that failed may have been made.
+        """Commit the batch unless the table has it already; then compact, if that is due."""
+        # Only after a commit of our own is the next batch surely new; a commit that raised may have succeeded.
         follows, self._last = self._last == (batch.query, batch.number - 1), None
         sink, spark, table = self.sink, *self._open_table(rows)
         _set(spark, self._settings(batch))
@@ -299,7 +297,7 @@ class _Commits(Writer):
 
     def _open_table(self, rows: DataFrame) -> tuple[SparkSession, DeltaTable]:
         if self._spark is None or self._table is None:
-            # Of the batch's session, which has settings of the query; once, as a clone is freed only late.
+            # Cloned from the batch's session, which has the query's settings; only once, because clones are freed late.
             self._spark = clone_session(rows.sparkSession)
             self._table = DeltaTable(self._spark, self.sink.path)
         return self._spark, self._table
@@ -313,7 +311,7 @@ class _Commits(Writer):
         }
 
     def _compact(self, when: Compact, spark: SparkSession, table: DeltaTable, batch: Batch) -> None:
-        # After the batch's own commit and in its thread: never at the same time as a write of this sink.
+        # After the commit, in the batch's thread: never concurrently with a write of this sink.
         if when.batches:
             is_due = (batch.number + 1) % when.batches == 0
         else:
@@ -323,7 +321,7 @@ class _Commits(Writer):
         sizes = ("maxFileSize", "minFileSize") if self._spark_size else ()
         settings = {f"spark.databricks.delta.optimize.{name}": str(self._bytes) for name in sizes}
         no_transaction = {f"{_TRANSACTION}.txnAppId": None, f"{_TRANSACTION}.txnVersion": None}
-        _set(spark, settings | no_transaction | _FEW_TASKS)
+        _set(spark, settings | no_transaction | _VACUUM_TASKS)
         table.compact()
         if when.vacuum:
             table.vacuum(seconds(when.vacuum) / 3600)
@@ -346,12 +344,12 @@ def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
 
 
 def _columns(table: DeltaTable) -> list[TableColumn]:
-    """The table's columns, as rows are compared with them."""
+    """The table's columns, to compare rows with."""
     return [
         TableColumn(
             field.name,
             field.dataType.simpleString(),
-            # Delta fills these by itself.
+            # Delta generates these.
             required=not field.nullable and not any(key.startswith("delta.") for key in field.metadata),
             takes=lambda found, wanted=field.dataType: widens(found, wanted),  # type: ignore[misc]
         )
@@ -364,7 +362,7 @@ def _writer(batch: Batch) -> str:
 
 
 def _match_columns(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The columns that the table has, in its types and its spelling."""
+    """The rows' columns that the table has, with its types and spelling."""
     ours = {name.lower(): name for name in rows.columns}
     both = [field for field in schema if field.name.lower() in ours]
     return rows.select(*(column(ours[field.name.lower()]).cast(field.dataType).alias(field.name) for field in both))

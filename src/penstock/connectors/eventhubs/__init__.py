@@ -23,8 +23,14 @@ from penstock.connector import (
     SourceOptions,
     Writer,
 )
-from penstock.connectors.eventhubs._columns import as_events
-from penstock.connectors.eventhubs._connection import Connection, Policy, of_policy, of_string, require_hub
+from penstock.connectors.eventhubs._columns import to_events
+from penstock.connectors.eventhubs._connection import (
+    Connection,
+    Policy,
+    connection_for_policy,
+    parse_connection_string,
+    require_hub,
+)
 from penstock.connectors.eventhubs._start import parse
 from penstock.connectors.kafka import KafkaSink, KafkaSource, MissingTopicError
 from penstock.connectors.kafka import settings as kafka_settings
@@ -44,19 +50,19 @@ _COLUMNS = (
     "partitionKey string, properties map<string, string>"
 )
 _USER = "$ConnectionString"
-# Event Hubs end idle connections after four minutes, and answer slowly when they throttle.
+# Event Hubs closes idle connections after four minutes, and answers slowly when it throttles.
 _CLIENT = {
     "kafka.request.timeout.ms": "60000",
     "kafka.metadata.max.age.ms": "180000",
     "kafka.connections.max.idle.ms": "180000",
 }
-# They take no lz4, and no request beyond a megabyte.
+# It accepts no lz4, and no request over a megabyte.
 _PRODUCER = {**_CLIENT, "kafka.compression.type": "none", "kafka.max.request.size": "1000000"}
 _ROUND_ROBIN = {"kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}
 
 
 class EventHubOptions(ConnectorOptions):
-    """Which hub, and what opens it."""
+    """The hub, and its connection string."""
 
     jars: ClassVar[tuple[str, ...]] = ("kafka",)
 
@@ -64,21 +70,23 @@ class EventHubOptions(ConnectorOptions):
         default=None, description="The connection string: Endpoint=sb://...;SharedAccessKeyName=...;SharedAccessKey=..."
     )
     namespace: str | None = Field(default=None, description="Instead of 'connection': the namespace, or its host.")
-    policy: str | None = Field(default=None, description="Instead of 'connection': a shared access policy of it.")
+    policy: str | None = Field(
+        default=None, description="Instead of 'connection': a shared access policy of the namespace."
+    )
     key: SecretText | None = Field(default=None, description="Instead of 'connection': the policy's key.")
     hub: str | None = Field(default=None, description="The Event Hub, unless the connection string names it.")
-    tls: Tls | None = Field(default=None, description="Certificates, if the system's are not those to trust: {ca}.")
+    tls: Tls | None = Field(default=None, description="Certificates to trust instead of the system's: {ca}.")
 
-    _check_options = field_validator("options")(kafka_settings.refuse_forbidden)
+    _check_options = field_validator("options")(kafka_settings.validate_options)
 
     @model_validator(mode="after")
     def _opens_one_hub(self) -> Self:
         parts = [name for name in ("namespace", "policy", "key") if getattr(self, name)]
         if self.connection and parts:
-            raise ValueError(f"'connection' says it all; take '{parts[0]}' out, or 'connection'")
+            raise ValueError(f"'connection' already has it; take '{parts[0]}' out, or 'connection'")
         if not self.connection and len(parts) < 3:
             raise ValueError("give 'connection', the connection string; or 'namespace', 'hub', 'policy' and 'key'")
-        named = self._place.hub
+        named = self._endpoint.hub
         if self.hub is None and named is None:
             raise ValueError("the connection string is a namespace's and names no hub; add 'hub'")
         if self.hub and named and named != self.hub:
@@ -88,17 +96,17 @@ class EventHubOptions(ConnectorOptions):
 
     @property
     def client_settings(self) -> dict[str, Any]:
-        """What a Python client of confluent-kafka needs to reach the same hub."""
+        """Settings of a confluent-kafka client for the same hub."""
         return self._kafka.client_settings
 
     def with_absolute_paths(self, folder: Path) -> Self:
-        """The same with the files of `tls` made absolute."""
+        """The same options with the paths of `tls` absolute."""
         if self.tls is None:
             return self
         return self.model_copy(update={"tls": self.tls.with_absolute_paths(folder)})
 
     def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """Whether the namespace answers, takes the connection string, and has the hub."""
+        """Check that the namespace answers, accepts the connection string, and has the hub."""
         try:
             yield from self._kafka.probe(wait_seconds, print_status)
         except MissingTopicError as error:
@@ -110,24 +118,24 @@ class EventHubOptions(ConnectorOptions):
         raise NotImplementedError
 
     @property
-    def _place(self) -> Connection:
+    def _endpoint(self) -> Connection:
         if self.connection:
-            return of_string(self.connection)
-        return of_policy(Policy(self.namespace or "", self.policy or "", self.key or ""))
+            return parse_connection_string(self.connection)
+        return connection_for_policy(Policy(self.namespace or "", self.policy or "", self.key or ""))
 
     @property
     def _hub(self) -> str:
-        return self.hub or self._place.hub or ""
+        return self.hub or self._endpoint.hub or ""
 
     @property
     def _shared(self) -> dict[str, Any]:
-        place = self._place
-        sasl = Sasl(mechanism="plain", user=_USER, password=Secret(place.text))
-        return {"servers": place.servers, "tls": self.tls or Tls(), "sasl": sasl}
+        endpoint = self._endpoint
+        sasl = Sasl(mechanism="plain", user=_USER, password=Secret(endpoint.text))
+        return {"servers": endpoint.servers, "tls": self.tls or Tls(), "sasl": sasl}
 
 
 class EventHubsSource(EventHubOptions, SourceOptions):
-    """Events of an Event Hub; replayable, so a restart reads on from the checkpoint."""
+    """Events of an Event Hub; replayable, so a restart continues from the checkpoint."""
 
     kind: ClassVar[str] = "eventhubs"
     triggers = ALL_TRIGGERS
@@ -137,10 +145,10 @@ class EventHubsSource(EventHubOptions, SourceOptions):
         default="end",
         description="Where a new query begins: start, end, an enqueued time, an offset, or a startingPosition.",
     )
-    events_per_trigger: int | None = Field(default=None, ge=1, description="Most events in one batch.")
+    events_per_trigger: int | None = Field(default=None, ge=1, description="Maximum events in one batch.")
     on_data_loss: Literal["fail", "skip", "earliest"] = Field(
         default="fail",
-        description="When events have expired before they were read: stop, or go on at the next or the first there is.",
+        description="When events expired before they were read: stop, or continue at the end or at the first event.",
     )
 
     @field_validator("start")
@@ -168,7 +176,7 @@ class EventHubsSource(EventHubOptions, SourceOptions):
         return None if numbers is None else {self._hub: {number: offset for number, offset in numbers.items()}}  # noqa: C416
 
     def resolve_remote(self) -> Self:
-        """A start by number said for every partition, as Kafka wants it, within what the hub still has."""
+        """A start by sequence number, as an offset for every partition within what the hub still has."""
         start = parse(self.start)
         if start.sequence is None and start.partitions is None:
             return self
@@ -188,24 +196,24 @@ class EventHubsSource(EventHubOptions, SourceOptions):
         )
 
     def sender(self) -> KafkaSink:
-        """What writes into the hub that this reads, for a feed."""
+        """The sink that writes to the hub read here, for a feed."""
         return KafkaSink.model_construct(**self._shared, topic=self._hub, options={**_PRODUCER, **self.options})
 
     @property
     def spark_columns(self) -> str:
-        """The columns that `read` gives for every hub."""
+        """The columns that `read` returns for every hub."""
         return _COLUMNS
 
     def columns(self, spark: SparkSession) -> StructType:
-        """The columns that `read` gives, without the files of `tls`."""
+        """The columns that `read` returns, without reading the files of `tls`."""
         return self.model_copy(update={"tls": None, "start": "end"}).read(spark).schema
 
     def read(self, spark: SparkSession) -> DataFrame:
         """body, partition, offset, sequenceNumber, enqueuedTime, publisher (null), partitionKey, properties."""
-        return as_events(self._kafka.read(spark))
+        return to_events(self._kafka.read(spark))
 
     def explain(self, failure: str) -> str | None:
-        """Events that are gone before they were read; a namespace that no longer lets us in."""
+        """Events that expired before they were read; a namespace that refuses us."""
         return self._kafka.explain(failure)
 
     @property
@@ -215,11 +223,11 @@ class EventHubsSource(EventHubOptions, SourceOptions):
 
     @property
     def skips_lost_data(self) -> bool:
-        """Whether `on_data_loss` allows to continue."""
+        """Whether `on_data_loss` allows continuing."""
         return self.on_data_loss != "fail"
 
     def identity(self) -> dict[str, str]:
-        """A hub has no id that would tell when it was recreated."""
+        """Nothing: a hub has no id that changes when it is recreated."""
         return {}
 
     def record_facts(self, name: str, number: int) -> Any:
@@ -231,18 +239,18 @@ class EventHubsSource(EventHubOptions, SourceOptions):
         return self._kafka.reads_positions(positions)
 
     def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
-        """Where to go on, by `on_data_loss`."""
+        """Where to continue, by `on_data_loss`."""
         return self._kafka.resume(positions, identity)
 
     def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
-        """Events that expired between the plan of a batch and its reading."""
+        """Events that expired after a batch was planned and before it was read."""
         return self._kafka.missing(start, end, rows)
 
     def for_preview(self, start: str, batch_rows: int) -> Self:
         """From now or the beginning, a few events at a time."""
-        most = min(batch_rows, self.events_per_trigger or batch_rows)
+        limit = min(batch_rows, self.events_per_trigger or batch_rows)
         begin = "start" if start == "earliest" else "end"
-        return self.model_copy(update={"start": begin, "events_per_trigger": most, "on_data_loss": "skip"})
+        return self.model_copy(update={"start": begin, "events_per_trigger": limit, "on_data_loss": "skip"})
 
 
 class EventHubsSink(EventHubOptions, SinkOptions):
@@ -255,7 +263,8 @@ class EventHubsSink(EventHubOptions, SinkOptions):
     body: str = Field(default="body", min_length=1, description="The column that is sent as it is.")
     value: Literal["body", "json"] = Field(default="body", description="Send the body, or the whole row as JSON.")
     partition_key: str | None = Field(
-        default=None, description="Events with the same value of this column go to one partition; else in turn."
+        default=None,
+        description="Events with the same value of this column go to one partition; without it, round-robin.",
     )
 
     @property
@@ -270,7 +279,7 @@ class EventHubsSink(EventHubOptions, SinkOptions):
         )
 
     def sender(self) -> KafkaSink:
-        """What writes into the same hub, for a feed."""
+        """The sink that writes to the same hub, for a feed."""
         return self._kafka
 
     @property
@@ -281,10 +290,10 @@ class EventHubsSink(EventHubOptions, SinkOptions):
     @property
     def destination(self) -> tuple[str, ...]:
         """The hub."""
-        return ("hub", self._hub, self._place.servers)
+        return ("hub", self._hub, self._endpoint.servers)
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The columns that are sent are there."""
+        """The columns to send exist."""
         wanted = [name for name in (self.body if self.value == "body" else None, self.partition_key) if name]
         missing = [name for name in wanted if name not in schema.names]
         if missing:

@@ -1,4 +1,4 @@
-"""Kafka's records in the columns that users of Event Hubs know."""
+"""Kafka records with the columns of the Event Hubs connector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _REST = 2**31 - 1
 
 
-def as_events(records: DataFrame) -> DataFrame:
+def to_events(records: DataFrame) -> DataFrame:
     """body, partition, offset, sequenceNumber, enqueuedTime, publisher (null), partitionKey, properties."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -29,7 +29,7 @@ def as_events(records: DataFrame) -> DataFrame:
 def _properties() -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    # The last of several headers of one name counts, as in a dictionary.
+    # Of several headers with one name the last counts, as in a dictionary.
     names = F.array_distinct(F.transform("headers", lambda header: header["key"]))
     last = F.transform(names, lambda name: F.element_at(F.filter("headers", lambda each: each["key"] == name), -1))
     values = F.transform(last, lambda header: _property(header["value"]))
@@ -40,7 +40,7 @@ def _properties() -> Column:
 def _property(value: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    # A property that an AMQP client set comes as AMQP writes text: A1, one byte of length; B1, four.
+    # Properties set by an AMQP client are AMQP-encoded text: A1 with one byte of length, B1 with four.
     mark = F.hex(F.substring(value, 1, 1))
     text = F.when(mark == "A1", F.substring(value, 3, _REST)).when(mark == "B1", F.substring(value, 6, _REST))
     return F.coalesce(text, value).cast("string")

@@ -1,4 +1,4 @@
-"""Where an Event Hub is and what opens it: the connection string of Azure's portal, checked for its form."""
+"""The connection string of an Event Hub, as Azure's portal shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COPY = "copy it whole from the portal: Shared access policies, the policy, 'Con
 
 
 class Policy(NamedTuple):
-    """A shared access policy of a namespace, said in parts."""
+    """A shared access policy of a namespace."""
 
     namespace: str
     name: str
@@ -42,8 +42,8 @@ class Connection:
         return f"{self.host}:{self.port}"
 
 
-def of_string(text: str) -> Connection:
-    """What a connection string says; ValueError says what is wrong with it, without its values."""
+def parse_connection_string(text: str) -> Connection:
+    """Parse a connection string; ValueError says what is wrong with it, without its values."""
     parts = _parts(text)
     for key in parts:
         if key not in _KEYS:
@@ -51,24 +51,26 @@ def of_string(text: str) -> Connection:
     missing = [key for key in _NEEDED if not parts.get(key)]
     if missing:
         raise ValueError(f"the connection string has no {join_words(map(repr, missing), 'and no')}; {_COPY}")
-    place = _ENDPOINT.fullmatch(parts["Endpoint"])
-    if place is None:
+    endpoint = _ENDPOINT.fullmatch(parts["Endpoint"])
+    if endpoint is None:
         raise ValueError(f"the 'Endpoint' of the connection string is not sb://NAMESPACE.{_CLOUD}/; {_COPY}")
     hub = parts.get("EntityPath")
     if hub is not None:
         require_hub(hub)
     remember(parts["SharedAccessKey"])
-    return Connection(place["host"], int(place["port"] or KAFKA_PORT), hub, Secret(text.strip()))
+    return Connection(endpoint["host"], int(endpoint["port"] or KAFKA_PORT), hub, Secret(text.strip()))
 
 
-def of_policy(policy: Policy) -> Connection:
-    """The same from a namespace (alone, or with its domain) and a policy of it."""
+def connection_for_policy(policy: Policy) -> Connection:
+    """The connection for a namespace (its name or its host) and a policy."""
     for what, value in (("policy", policy.name), ("key", policy.key)):
         if not value or ";" in value:
             raise ValueError(f"'{what}' is empty or has a ';' in it; give the {what} alone")
     host = policy.namespace if "." in policy.namespace else f"{policy.namespace}.{_CLOUD}"
     try:
-        return of_string(f"Endpoint=sb://{host}/;SharedAccessKeyName={policy.name};SharedAccessKey={policy.key}")
+        return parse_connection_string(
+            f"Endpoint=sb://{host}/;SharedAccessKeyName={policy.name};SharedAccessKey={policy.key}"
+        )
     except ValueError as error:
         raise ValueError(
             f"'namespace' is {policy.namespace!r}; give its name, or its host like NAME.{_CLOUD}"

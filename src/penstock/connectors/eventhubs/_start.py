@@ -1,4 +1,4 @@
-"""Where a query on an Event Hub begins: in our words, or as the classic connector's startingPosition says it."""
+"""Where a query on an Event Hub starts: our `start`, or the classic connector's startingPosition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST, _LAST = "-1", "@latest"
 
 @dataclass(frozen=True)
 class Start:
-    """One of them is set: a word of Kafka's, a time, or the sequence number of each partition's first event."""
+    """One of: earliest or latest, a time, one sequence number for all partitions, or one for each."""
 
     word: str = ""
     time: str = ""
@@ -27,17 +27,17 @@ class Start:
 
     @property
     def position(self) -> str:
-        """Where a Kafka source begins, as far as that can be said without asking the hub."""
+        """Where a Kafka source starts, as far as that is known without asking the hub."""
         return self.word or self.time or "earliest"
 
     def first(self, partition: int, low: int, high: int) -> int:
-        """The offset at which a partition begins, among those that it has."""
+        """The offset at which a partition starts, limited to those that it has."""
         wanted = (self.partitions or {}).get(partition, low) if self.sequence is None else self.sequence
         return min(max(wanted, low), high)
 
 
 def parse(value: Any) -> Start:
-    """What `start:` says; ValueError says what it can say."""
+    """Parse `start`; ValueError lists the valid forms."""
     if isinstance(value, bool) or value is None:
         raise ValueError(_refusal(value))
     if isinstance(value, int):
@@ -63,11 +63,11 @@ def _text(text: str) -> Start:
 
 
 def _classic(position: Mapping[Any, Any]) -> Start:
-    """startingPosition: the first of offset, seqNo and enqueuedTime that says something; -1 and null say nothing."""
+    """startingPosition: the first of offset, seqNo and enqueuedTime that is set; -1 and null are not."""
     for key in position:
         if key not in _CLASSIC:
             raise ValueError(
-                f"the startingPosition does not know {str(key)[:40]!r}; {did_you_mean(str(key), _CLASSIC)}"
+                f"the startingPosition has an unknown key {str(key)[:40]!r}; {did_you_mean(str(key), _CLASSIC)}"
             )
     inclusive = position.get("isInclusive", True)
     offset, number, moment = (position.get(key) for key in ("offset", "seqNo", "enqueuedTime"))

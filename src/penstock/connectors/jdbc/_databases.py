@@ -1,11 +1,11 @@
-"""What Penstock knows about databases: PostgreSQL and SQLite; of any other only what is common to all of SQL."""
+"""SQL dialects: PostgreSQL and SQLite; for any other database only standard SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.connectors.jdbc._connection import Column, Connection, Name
+from penstock.connectors.jdbc._connection import Column, Connection, TableName
 from penstock.options import quote
 from penstock.spark.columns import column
 
@@ -37,12 +37,12 @@ _FITS = {
     "float": (*_SINGLE, *_DOUBLE),
     "double": _DOUBLE,
 }
-# Drivers give a size that no number reaches for a decimal without limits.
-_MOST_DIGITS = 1000
+# Drivers report a huge size for a decimal without limits.
+_MAX_DIGITS = 1000
 
 
 class Database:
-    """A database that only its driver knows: rows can be added to tables that are there."""
+    """An unknown database: rows can be added to existing tables."""
 
     name: ClassVar[str] = "this database"
     types: ClassVar[Mapping[str, str]] = {}
@@ -52,7 +52,7 @@ class Database:
     one_writer: ClassVar[bool] = False
 
     def takes(self, column: Column, kind: DataType) -> bool:
-        """Whether every value of a type of Spark can be written to a column, unchanged."""
+        """Whether every value of a Spark type can be written to a column unchanged."""
         word = kind.typeName() if kind.typeName() == "array" else kind.simpleString()
         if word in _RANKS:
             exact = word != "bigint" and column.code in _DOUBLE
@@ -62,49 +62,51 @@ class Database:
             return _holds(column, precision - scale, scale)
         return column.code in _FITS.get(word, ())
 
-    def type_of(self, kind: DataType) -> str | None:
-        """What a column of a type of Spark is called here; None if there is nothing for it."""
+    def column_type(self, kind: DataType) -> str | None:
+        """The column type for a Spark type; None if there is none."""
         if kind.typeName() == "decimal":
             return f"{self.types['decimal']}({kind.precision},{kind.scale})" if "decimal" in self.types else None  # type: ignore[attr-defined]
         return self.types.get(kind.simpleString())
 
-    def as_written(self, rows: DataFrame) -> DataFrame:
-        """The rows in types that the driver writes as one would expect."""
+    def convert_for_driver(self, rows: DataFrame) -> DataFrame:
+        """Cast columns whose types the driver would write in an unexpected way."""
         return rows
 
-    def staging(self, connection: Connection, made: Name, like: Name, columns: Sequence[str]) -> str | None:  # noqa: ARG002
-        """The statement that makes an empty copy of a table, the last column being a number; None if Spark makes it."""
+    def staging_statement(
+        self,
+        connection: Connection,  # noqa: ARG002
+        staging: TableName,  # noqa: ARG002
+        like: TableName,  # noqa: ARG002
+        columns: Sequence[str],  # noqa: ARG002
+    ) -> str | None:
+        """The statement that creates an empty copy of a table plus a number column; None if Spark creates it."""
         return None
 
-    def upsert(
-        self, connection: Connection, table: Name, columns: Sequence[str], key: Sequence[str], latest: str | None
+    def upsert_clause(
+        self, connection: Connection, table: TableName, columns: Sequence[str], key: Sequence[str], latest: str | None
     ) -> str:
-        """What follows an INSERT, so that a row replaces the one of its key."""
+        """The clause after an INSERT that makes a row replace the one of its key."""
         raise NotImplementedError
 
     def read_options(self, connection: Connection, selection: str) -> dict[str, str]:  # noqa: ARG002
-        """What Spark must be told to read a table right."""
+        """Options that Spark needs to read a table correctly."""
         return {}
 
 
 class _OnConflict(Database):
     upserts: ClassVar[bool] = True
 
-    def upsert(
-        self, connection: Connection, table: Name, columns: Sequence[str], key: Sequence[str], latest: str | None
+    def upsert_clause(
+        self, connection: Connection, table: TableName, columns: Sequence[str], key: Sequence[str], latest: str | None
     ) -> str:
         """ON CONFLICT, as PostgreSQL and SQLite spell it."""
-        quoted, target = connection.quoted, connection.quoted(table.table)
-        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in key)
-        # WHERE true: without it SQLite takes ON for the condition of a join.
-        found = f" WHERE true ON CONFLICT ({', '.join(map(quoted, key))})"
+        q, target = connection.quote, connection.quote(table.table)
+        changes = ", ".join(f"{q(name)} = excluded.{q(name)}" for name in columns if name not in key)
+        # Without WHERE true, SQLite parses ON as a join condition.
+        found = f" WHERE true ON CONFLICT ({', '.join(map(q, key))})"
         if not changes:
             return f"{found} DO NOTHING"
-        newer = (
-            f"{target}.{quoted(latest)} IS NULL OR excluded.{quoted(latest)} >= {target}.{quoted(latest)}"
-            if latest
-            else ""
-        )
+        newer = f"{target}.{q(latest)} IS NULL OR excluded.{q(latest)} >= {target}.{q(latest)}" if latest else ""
         return f"{found} DO UPDATE SET {changes}" + (f" WHERE {newer}" if newer else "")
 
 
@@ -113,7 +115,7 @@ class PostgreSQL(_OnConflict):
 
     name: ClassVar[str] = "PostgreSQL"
     jars: ClassVar[tuple[str, ...]] = ("postgresql",)
-    # Text is sent without a type, so that it becomes uuid, jsonb or an enum where the column is one.
+    # Text is sent untyped, so that PostgreSQL converts it to uuid, jsonb or an enum.
     properties: ClassVar[Mapping[str, str]] = {"stringtype": "unspecified", "reWriteBatchedInserts": "true"}
     types: ClassVar[Mapping[str, str]] = {
         "tinyint": "SMALLINT",
@@ -131,26 +133,28 @@ class PostgreSQL(_OnConflict):
         "binary": "BYTEA",
     }
 
-    def type_of(self, kind: DataType) -> str | None:
-        """Arrays have the type of their elements."""
+    def column_type(self, kind: DataType) -> str | None:
+        """Arrays of the element's type."""
         if kind.typeName() == "array":
-            inside = self.type_of(kind.elementType)  # type: ignore[attr-defined]
+            inside = self.column_type(kind.elementType)  # type: ignore[attr-defined]
             return f"{inside}[]" if inside else None
-        return super().type_of(kind)
+        return super().column_type(kind)
 
-    def staging(self, connection: Connection, made: Name, like: Name, columns: Sequence[str]) -> str | None:
-        """Without a log: what is in it after a crash is not used."""
-        chosen = f"SELECT {_numbered(connection, columns)} FROM {connection.quoted(like)}"  # noqa: S608
-        return f"CREATE UNLOGGED TABLE {connection.quoted(made)} AS {chosen} WITH NO DATA"
+    def staging_statement(
+        self, connection: Connection, staging: TableName, like: TableName, columns: Sequence[str]
+    ) -> str | None:
+        """An unlogged table: it is not needed after a crash."""
+        chosen = f"SELECT {_select_list(connection, columns)} FROM {connection.quote(like)}"  # noqa: S608
+        return f"CREATE UNLOGGED TABLE {connection.quote(staging)} AS {chosen} WITH NO DATA"
 
 
 class SQLite(_OnConflict):
-    """SQLite 3.24 and later: a file of one machine, with one writer at a time; dates and times are ISO text."""
+    """SQLite 3.24 and later: a local file with one writer at a time; dates and times are ISO text."""
 
     name: ClassVar[str] = "SQLite"
     jars: ClassVar[tuple[str, ...]] = ("sqlite",)
     one_writer: ClassVar[bool] = True
-    # Wait for another writer instead of failing, also when a transaction has only read so far.
+    # Wait for another writer instead of failing; take the write lock when the transaction begins.
     properties: ClassVar[Mapping[str, str]] = {"busy_timeout": "30000", "transaction_mode": "IMMEDIATE"}
     types: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(["tinyint", "smallint", "int", "bigint", "boolean"], "INTEGER"),
@@ -161,7 +165,7 @@ class SQLite(_OnConflict):
     }
 
     def takes(self, column: Column, kind: DataType) -> bool:
-        """By the affinity that the declared type gives a column."""
+        """By the column's type affinity."""
         word, declared = kind.simpleString().split("(")[0], column.type.upper()
         if word in ("date", "timestamp", "timestamp_ntz") and ("DATE" in declared or "TIME" in declared):
             return True
@@ -177,8 +181,8 @@ class SQLite(_OnConflict):
         }
         return word in allowed[affinity]
 
-    def as_written(self, rows: DataFrame) -> DataFrame:
-        """Dates and times as text that sorts: the driver would write milliseconds."""
+    def convert_for_driver(self, rows: DataFrame) -> DataFrame:
+        """Dates and times as sortable text: the driver would write milliseconds."""
         from pyspark.sql import functions as F  # noqa: N812
 
         def text(name: str, kind: str) -> Any:
@@ -188,27 +192,29 @@ class SQLite(_OnConflict):
 
         return rows.select(*(text(field.name, field.dataType.simpleString()) for field in rows.schema))
 
-    def staging(self, connection: Connection, made: Name, like: Name, columns: Sequence[str]) -> str | None:
-        """Columns of the same affinity."""
-        chosen = f"SELECT {_numbered(connection, columns)} FROM {connection.quoted(like)}"  # noqa: S608
-        return f"CREATE TABLE {connection.quoted(made)} AS {chosen} WHERE 0"
+    def staging_statement(
+        self, connection: Connection, staging: TableName, like: TableName, columns: Sequence[str]
+    ) -> str | None:
+        """Columns with the same affinity."""
+        chosen = f"SELECT {_select_list(connection, columns)} FROM {connection.quote(like)}"  # noqa: S608
+        return f"CREATE TABLE {connection.quote(staging)} AS {chosen} WHERE 0"
 
     def read_options(self, connection: Connection, selection: str) -> dict[str, str]:
-        """An INTEGER has eight bytes and a REAL too, of which Spark would read four."""
+        """INTEGER and REAL have eight bytes, and Spark would read four."""
         words = {"INTEGER": "bigint", "REAL": "double"}
         found = connection.types(f"SELECT * FROM {selection} WHERE 0")  # noqa: S608
         wide = [(name, words[_affinity(kind.upper())]) for name, kind in found if _affinity(kind.upper()) in words]
         return {"customSchema": ", ".join(f"{quote(name)} {kind}" for name, kind in wide)} if wide else {}
 
 
-def _numbered(connection: Connection, columns: Sequence[str]) -> str:
-    """The columns of a table, and a number that it does not have."""
+def _select_list(connection: Connection, columns: Sequence[str]) -> str:
+    """The columns of a table, and an additional number column."""
     *own, number = columns
-    return ", ".join([*map(connection.quoted, own), f"CAST(0 AS BIGINT) AS {connection.quoted(number)}"])
+    return ", ".join([*map(connection.quote, own), f"CAST(0 AS BIGINT) AS {connection.quote(number)}"])
 
 
 def _affinity(declared: str) -> str:
-    """SQLite's own rules, in their order."""
+    """SQLite's affinity rules, in their order."""
     words = {"INT": "INTEGER", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB"}
     words |= {"REAL": "REAL", "FLOA": "REAL", "DOUB": "REAL"}
     if not declared:
@@ -219,13 +225,13 @@ def _affinity(declared: str) -> str:
 def _holds(column: Column, before: int, after: int) -> bool:
     if column.code not in _DECIMAL:
         return False
-    unbounded = column.size == 0 or column.size > _MOST_DIGITS
+    unbounded = column.size == 0 or column.size > _MAX_DIGITS
     return unbounded or (before <= column.size - column.scale and after <= column.scale)
 
 
 DATABASES: Mapping[str, Database] = {"jdbc:postgresql:": PostgreSQL(), "jdbc:sqlite:": SQLite()}
 
 
-def database(url: str) -> Database:
-    """What is known of the database that a URL names."""
+def database_for(url: str) -> Database:
+    """The dialect for a JDBC URL."""
     return next((known for prefix, known in DATABASES.items() if url.startswith(prefix)), Database())

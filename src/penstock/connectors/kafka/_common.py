@@ -1,4 +1,4 @@
-"""What Kafka sources and sinks share: the brokers, who we are, and what Kafka's client may be told."""
+"""Options that Kafka sources and sinks share: brokers, security and client settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMBEDDED = "embedded"
 
 
 class KafkaOptions(ConnectorOptions):
-    """How the brokers are reached."""
+    """How to connect to the brokers."""
 
     jars: ClassVar[tuple[str, ...]] = ("kafka",)
 
@@ -27,7 +27,7 @@ class KafkaOptions(ConnectorOptions):
     tls: Tls | None = Field(default=None, description="An encrypted connection: {ca, cert, key, password}.")
     sasl: Sasl | None = Field(default=None, description="A user and a password: {mechanism, user, password}; with TLS.")
 
-    _check_options = field_validator("options")(settings.refuse_forbidden)
+    _check_options = field_validator("options")(settings.validate_options)
 
     @model_validator(mode="after")
     def _reaches_embedded_in_plaintext(self) -> Self:
@@ -38,7 +38,7 @@ class KafkaOptions(ConnectorOptions):
 
     @property
     def security(self) -> Security:
-        """How the connection is secured."""
+        """TLS and SASL of the connection."""
         return Security(self.tls, self.sasl)
 
     @property
@@ -49,11 +49,11 @@ class KafkaOptions(ConnectorOptions):
     @property
     def client_settings(self) -> dict[str, Any]:
         """What a Python client of confluent-kafka needs to reach the same brokers as the same user."""
-        own = settings.for_client(self.options)
+        own = settings.client_options(self.options)
         return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
 
     def with_absolute_paths(self, folder: Path) -> Self:
-        """The same with the files of `tls` made absolute."""
+        """The same options with the paths of `tls` absolute."""
         return self if self.tls is None else self.model_copy(update={"tls": self.tls.with_absolute_paths(folder)})
 
     @property
@@ -62,7 +62,7 @@ class KafkaOptions(ConnectorOptions):
         return ("kafka",) if self.servers == EMBEDDED else ()
 
     def with_service_address(self, service: str, address: str) -> Self:
-        """The same with `embedded` replaced by the broker's address."""
+        """The same options with `embedded` replaced by the broker's address."""
         return self.model_copy(update={"servers": address}) if service in self.services else self
 
     def create_missing(self, error: Exception) -> str | None:

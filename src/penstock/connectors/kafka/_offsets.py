@@ -1,4 +1,4 @@
-"""Where a checkpoint's offsets are in the broker's eyes: still there, expired, or of a topic that was made anew."""
+"""Offsets of a checkpoint compared with the broker's: still there, expired, or of a topic that was recreated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.errors import PenstockError, UnreachableError
 
 Positions = Mapping[str, Mapping[str, int]]
 Client = Mapping[str, Any]
-"""Settings of a Python client: where the brokers are, and who we are."""
+"""Settings of a Python client: brokers and security."""
 Policy = Literal["fail", "skip", "earliest"]
 _SECONDS = 30
 _QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
@@ -26,22 +26,22 @@ class DataLossError(PenstockError):
 
 @dataclass(frozen=True)
 class Ends:
-    """The first offset that a partition has, and the one that its next record gets."""
+    """The first offset of a partition, and the offset of its next record."""
 
     low: int
     high: int
 
 
-def topic_ids(client: Client, topics: Iterable[str]) -> dict[str, str]:
-    """The id of each topic that exists; one that is deleted and made again has another id."""
+def fetch_topic_ids(client: Client, topics: Iterable[str]) -> dict[str, str]:
+    """The id of each topic that exists; a recreated topic has a new id."""
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({**client, **_QUIET})
     found = {}
-    for topic, asked in admin.describe_topics(TopicCollection(list(topics)), request_timeout=_SECONDS).items():
+    for topic, future in admin.describe_topics(TopicCollection(list(topics)), request_timeout=_SECONDS).items():
         try:
-            found[topic] = str(asked.result(timeout=_SECONDS).topic_id)
+            found[topic] = str(future.result(timeout=_SECONDS).topic_id)
         except LateError as error:
             raise UnreachableError(f"Kafka at {_servers(client)} does not describe topic {topic!r} in time") from error
         except KafkaException as error:
@@ -51,8 +51,8 @@ def topic_ids(client: Client, topics: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def ends(client: Client, positions: Positions) -> dict[tuple[str, int], Ends]:
-    """What the broker has of each partition."""
+def list_ends(client: Client, positions: Positions) -> dict[tuple[str, int], Ends]:
+    """The first and next offset of each partition."""
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -60,47 +60,51 @@ def ends(client: Client, positions: Positions) -> dict[tuple[str, int], Ends]:
     admin = AdminClient({**client, **_QUIET})
     partitions = [TopicPartition(topic, int(each)) for topic, parts in positions.items() for each in parts]
 
-    def asked(spec: Any) -> dict[tuple[str, int], int]:
+    def list_offsets(spec: Any) -> dict[tuple[str, int], int]:
         answers = admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_SECONDS)
         return {(each.topic, each.partition): future.result(_SECONDS).offset for each, future in answers.items()}
 
     try:
-        low, high = asked(OffsetSpec.earliest()), asked(OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        low, high = list_offsets(OffsetSpec.earliest()), list_offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
     except (KafkaException, LateError) as error:
-        raise UnreachableError(f"Kafka at {_servers(client)} does not say which offsets it has: {error}") from error
+        raise UnreachableError(f"Kafka at {_servers(client)} does not list its offsets: {error}") from error
     return {each: Ends(low[each], high[each]) for each in low}
 
 
-def resumed(
+def resume(
     client: Client, positions: Positions, known: Mapping[str, str], policy: Policy
 ) -> tuple[dict[str, dict[str, int]], list[Gap]]:
-    """Where to go on from a checkpoint's positions, and what is left out; a DataLossError if the policy is to fail."""
-    now = topic_ids(client, positions)
-    made_anew = {topic for topic, known_id in known.items() if topic in now and now[topic] != known_id}
+    """Where to continue from a checkpoint's positions, and what is skipped; DataLossError if the policy is to fail."""
+    now = fetch_topic_ids(client, positions)
+    recreated = {topic for topic, known_id in known.items() if topic in now and now[topic] != known_id}
     there = {topic: parts for topic, parts in positions.items() if topic in now}
-    found = ends(client, there)
+    found = list_ends(client, there)
     moved: dict[str, dict[str, int]] = {topic: dict(parts) for topic, parts in positions.items()}
     gaps = []
     for topic, parts in there.items():
         for partition, at in parts.items():
-            gap, position = _one(topic, int(partition), at, found[topic, int(partition)], topic in made_anew, policy)
+            gap, position = _resume_partition(
+                topic, int(partition), at, found[topic, int(partition)], topic in recreated, policy
+            )
             moved[topic][partition] = position
             if gap is not None:
                 gaps.append(gap)
     gaps += [Gap(topic, int(each), at, at, "the topic was deleted") for topic in positions if topic not in now
              for each, at in positions[topic].items()]  # fmt: skip
     if gaps and policy == "fail":
-        raise DataLossError(_said(client, gaps))
+        raise DataLossError(_describe_loss(client, gaps))
     return moved, gaps
 
 
-def _one(topic: str, partition: int, at: int, has: Ends, anew: bool, policy: Policy) -> tuple[Gap | None, int]:
-    if anew and policy == "skip":
+def _resume_partition(
+    topic: str, partition: int, at: int, has: Ends, recreated: bool, policy: Policy
+) -> tuple[Gap | None, int]:
+    if recreated and policy == "skip":
         return Gap(
-            topic, partition, has.low, has.high, "the topic was made anew and its records were skipped"
+            topic, partition, has.low, has.high, "the topic was recreated and its records were skipped"
         ), has.high
-    if anew:
-        return Gap(topic, partition, at, at, "the topic was made anew"), has.low
+    if recreated:
+        return Gap(topic, partition, at, at, "the topic was recreated"), has.low
     if at < has.low:
         return Gap(topic, partition, at, has.low, "they were deleted or have expired"), has.low
     if at > has.high:
@@ -109,13 +113,13 @@ def _one(topic: str, partition: int, at: int, has: Ends, anew: bool, policy: Pol
     return None, at
 
 
-def missing(client: Client, start: Positions, end: Positions, rows: int) -> list[Gap]:
-    """What a batch did not get of its range because the broker no longer has it."""
+def find_missing(client: Client, start: Positions, end: Positions, rows: int) -> list[Gap]:
+    """The records of a batch's range that the broker no longer has."""
     wanted = sum(end[topic][each] - at for topic, parts in start.items() for each, at in parts.items())
     if rows >= wanted:
         return []
-    # Fewer rows alone say nothing: compacted topics and transactions leave holes too.
-    found = ends(client, start)
+    # Fewer rows are no proof: compacted topics and transactions leave holes too.
+    found = list_ends(client, start)
     gaps = []
     for (topic, partition), has in found.items():
         first, last = start[topic][str(partition)], end[topic][str(partition)]
@@ -125,11 +129,11 @@ def missing(client: Client, start: Positions, end: Positions, rows: int) -> list
     return gaps
 
 
-def _said(client: Client, gaps: list[Gap]) -> str:
-    lost = ", ".join(_line(gap) for gap in gaps[:5]) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
+def _describe_loss(client: Client, gaps: list[Gap]) -> str:
+    lost = ", ".join(_describe_gap(gap) for gap in gaps[:5]) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
     fix = (
-        "'on_data_loss: skip' goes on without them, 'earliest' with the first that there is; both write the gap down. "
-        "Another 'storage' or pipeline name begins anew"
+        "'on_data_loss: skip' continues at the end, 'earliest' at the first offset there is; both record the gap. "
+        "Another 'storage' or pipeline name starts from the beginning"
     )
     return f"Kafka at {_servers(client)} no longer has records that the checkpoint expects: {lost}; {fix}"
 
@@ -138,7 +142,7 @@ def _servers(client: Client) -> str:
     return str(client["bootstrap.servers"])
 
 
-def _line(gap: Gap) -> str:
+def _describe_gap(gap: Gap) -> str:
     what = f"{gap.count:,} records of {gap.topic} partition {gap.partition}, offsets {gap.start} to {gap.end}"
     where = f"those after offset {gap.start} of {gap.topic} partition {gap.partition}"
     return f"{what if gap.count else where} ({gap.why})"
@@ -147,10 +151,10 @@ def _line(gap: Gap) -> str:
 _ANSWER_SECONDS = 10.0
 
 
-def committing(settings: Mapping[str, Any], group: str) -> Callable[[Any], None]:
-    """A function that commits the end of a batch, given as Spark reports it; it raises our error when it cannot.
+def open_committer(settings: Mapping[str, Any], group: str) -> Callable[[Any], None]:
+    """A function that commits the end offsets of a batch, as Spark reports them; it raises UnreachableError.
 
-    The group has no members: nobody subscribes, so no partition is ever taken away.
+    The group has no members, because nothing subscribes: it never rebalances.
     """
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -159,21 +163,21 @@ def committing(settings: Mapping[str, Any], group: str) -> Callable[[Any], None]
 
     def commit(end: Any) -> None:
         offsets = json.loads(end) if isinstance(end, str) else end
-        places = [
+        partitions = [
             TopicPartition(topic, int(partition), offset)
-            for topic, partitions in (offsets or {}).items()
-            for partition, offset in partitions.items()
+            for topic, parts in (offsets or {}).items()
+            for partition, offset in parts.items()
         ]
-        if not places:
+        if not partitions:
             return
         try:
-            done = consumer.commit(offsets=places, asynchronous=False)
+            done = consumer.commit(offsets=partitions, asynchronous=False)
         except KafkaException as error:
-            says = f"the consumer group {group!r} could not be told what is processed: {error.args[0].str()}"
-            raise UnreachableError(f"{says}; the next batch tells it again") from error
-        refused = [place.error.str() for place in done or () if place.error]
+            says = f"offsets cannot be committed to the consumer group {group!r}: {error.args[0].str()}"
+            raise UnreachableError(f"{says}; the next batch commits them") from error
+        refused = [each.error.str() for each in done or () if each.error]
         if refused:
-            says = f"the consumer group {group!r} could not be told what is processed: {refused[0]}"
-            raise UnreachableError(f"{says}; the next batch tells it again")
+            says = f"offsets cannot be committed to the consumer group {group!r}: {refused[0]}"
+            raise UnreachableError(f"{says}; the next batch commits them")
 
     return commit

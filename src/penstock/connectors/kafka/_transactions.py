@@ -1,10 +1,10 @@
-"""Batches to Kafka exactly once: each task sends its rows in one transaction that also notes the batch's number.
+"""Exactly-once batches to Kafka: each task sends its rows in one transaction that also commits the batch's number.
 
-    task n of batch b:  offset of group (writer, checkpoint, n) past b?  -> done before, send nothing
+    task n of batch b:  offset of group (writer, checkpoint, n) past b?  -> sent before: send nothing
                         begin -> offset b + 1 -> records -> commit          all of it or nothing
 
-The transactional id is the same in every run, so a writer that was thought dead is fenced off, and what it left open is
-aborted. The rows of a task are chosen by their bytes: a replayed batch has the same ones in the same task.
+The transactional id is the same in every run, so a zombie writer is fenced and its open transaction aborted. Rows are
+assigned to tasks by a hash of their bytes: a replayed batch has the same rows in the same task.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ PRODUCER = {
     "linger.ms": 5,
     "batch.size": 262_144,
     "compression.type": "lz4",
-    # As the Java client chooses partitions, so that a key stays where it was.
+    # The Java client's partitioner, so that a key keeps its partition.
     "partitioner": "murmur2_random",
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 1_048_576,
 }
 _QUIET = {"log_level": 0}
 _ANSWER_SECONDS = 60.0
-_WAITING_ROWS = 50_000
-_WAITING_BYTES = 64_000_000
+_MAX_QUEUED_ROWS = 50_000
+_MAX_QUEUED_BYTES = 64_000_000
 _COLUMNS = ("key", "value")
-_WORKERS = "PENSTOCK_WRITER"
+_WORKER_VARIABLE = "PENSTOCK_WRITER"
 
-#: The writers whose number of tasks was compared with that of earlier runs.
-_agreed: set[str] = set()
+#: Groups whose number of tasks was compared with that of earlier runs.
+_checked_groups: set[str] = set()
 
-#: The open writers of this Python worker, by group: the next batch finds its own again.
-_open: dict[str, _Writer] = {}
+#: The open writers of this Python worker, by group, reused by the next batch.
+_open_writers: dict[str, _Writer] = {}
 
 
 @dataclass(frozen=True)
-class Sending:
-    """What a task must know to send its rows."""
+class TransactionSpec:
+    """What a task needs to know to send its rows."""
 
     topic: str
     client: Mapping[str, Any]
@@ -61,100 +61,101 @@ class Sending:
         return f"penstock.{self.writer}.{self.query}.tasks"
 
     def transactional_id(self, task: int) -> str:
-        """The same in every run."""
+        """The transactional id of a task: the same in every run."""
         return f"penstock.{self.writer}.{task}"
 
     def group(self, task: int) -> str:
-        """The consumer group whose offset is the number of the next batch; another checkpoint has another."""
+        """The consumer group whose offset is the number of the next batch; every checkpoint has its own."""
         return f"penstock.{self.writer}.{self.query}.{task}"
 
 
-def send(records: DataFrame, sending: Sending, tasks: int) -> None:
-    """Send a batch of key, value and headers; what was sent before is not sent again."""
+def send(records: DataFrame, spec: TransactionSpec, tasks: int) -> None:
+    """Send a batch of key, value and headers, except what was sent before."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if sending.tasks_group not in _agreed:
-        _agree(sending, tasks)
+    if spec.tasks_group not in _checked_groups:
+        _check_task_count(spec, tasks)
     binary = [F.col(name).cast("binary").alias(name) for name in _COLUMNS if name in records.columns]
     headers = [F.col("headers")] if "headers" in records.columns else []
     spread = records.select(*binary, *headers).repartition(tasks, F.xxhash64(*binary))
     environment = records.sparkSession.sparkContext.environment
-    # Workers with another environment are others: a task of the next batch finds the producer that is open.
-    environment[_WORKERS] = sending.writer
+    # Spark reuses a Python worker only for an equal environment, so this variable pins the sink to a worker that keeps
+    # its producer open.
+    environment[_WORKER_VARIABLE] = spec.writer
     try:
-        sent = spread.mapInArrow(lambda batches: _sent(batches, sending), "sent long")
+        sent = spread.mapInArrow(lambda batches: _send_task(batches, spec), "sent long")
     finally:
-        environment.pop(_WORKERS, None)
+        environment.pop(_WORKER_VARIABLE, None)
     sent.collect()
 
 
-def _agree(sending: Sending, tasks: int) -> None:
-    """A batch that was sent in part is only found again by as many tasks as it was shared by."""
+def _check_task_count(spec: TransactionSpec, tasks: int) -> None:
+    """A batch that was sent in part can only be resumed with the same number of tasks."""
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    group = Consumer({**sending.client, **_QUIET, "group.id": sending.tasks_group, "enable.auto.commit": False})
+    group = Consumer({**spec.client, **_QUIET, "group.id": spec.tasks_group, "enable.auto.commit": False})
     try:
-        known = _noted(group, sending.topic)
+        known = _read_offset(group, spec.topic)
         if known < 0:
-            group.commit(offsets=[TopicPartition(sending.topic, 0, tasks)], asynchronous=False)
+            group.commit(offsets=[TopicPartition(spec.topic, 0, tasks)], asynchronous=False)
         elif known != tasks:
             says = f"'writers' is {tasks}, and the batches of this checkpoint are shared by {known}"
             raise RunError(f"{says}; set 'writers: {known}'")
     except KafkaException as error:
-        raise _failed(sending, error) from error
+        raise _send_error(spec, error) from error
     finally:
         group.close()
-    _agreed.add(sending.tasks_group)
+    _checked_groups.add(spec.tasks_group)
 
 
-def _sent(batches: Iterator[pyarrow.RecordBatch], sending: Sending) -> Iterator[pyarrow.RecordBatch]:
-    """One task, on an executor."""
+def _send_task(batches: Iterator[pyarrow.RecordBatch], spec: TransactionSpec) -> Iterator[pyarrow.RecordBatch]:
+    """Send the rows of one task, on an executor."""
     import pyarrow as pa
     from confluent_kafka import KafkaException
     from pyspark import TaskContext
 
     context = TaskContext.get()
     try:
-        writer = _begun(sending, context.partitionId() if context else 0)
-        count = writer.send(batches, sending) if writer else 0
+        writer = _begin(spec, context.partitionId() if context else 0)
+        count = writer.send(batches, spec) if writer else 0
     except KafkaException as error:
-        raise _failed(sending, error) from error
+        raise _send_error(spec, error) from error
     yield pa.RecordBatch.from_pydict({"sent": [count]})
 
 
-def _begun(sending: Sending, task: int) -> _Writer | None:
-    """A writer whose transaction has begun; None if the batch was sent before."""
+def _begin(spec: TransactionSpec, task: int) -> _Writer | None:
+    """A writer with an open transaction; None if the batch was sent before."""
     from confluent_kafka import KafkaException
 
-    group = sending.group(task)
-    kept = _open.get(group)
+    group = spec.group(task)
+    open_writer = _open_writers.get(group)
     try:
-        return kept.begun(sending) if kept else _opened(sending, task).begun(sending)
+        return open_writer.begin(spec) if open_writer else _open_writer(spec, task).begin(spec)
     except KafkaException as error:
-        if kept is None or not error.args[0].fatal():
+        if open_writer is None or not error.args[0].fatal():
             raise
-    # Another worker of ours has opened the same id since, and may have sent this batch: look again.
-    return _opened(sending, task).begun(sending)
+    # Another worker has opened the same id since and may have sent this batch: check again.
+    return _open_writer(spec, task).begin(spec)
 
 
-def _opened(sending: Sending, task: int) -> _Writer:
-    """A new writer; what another one of this id left open is aborted, and that one can send no more."""
+def _open_writer(spec: TransactionSpec, task: int) -> _Writer:
+    """A new writer; an older one of the same id is fenced and its transaction aborted."""
     from confluent_kafka import Consumer, Producer
 
-    milliseconds = int(sending.timeout_seconds * 1000)
-    own = {"transactional.id": sending.transactional_id(task), "transaction.timeout.ms": milliseconds}
-    producer = Producer({**PRODUCER, **sending.client, **_QUIET, **own, "message.timeout.ms": milliseconds})
+    milliseconds = int(spec.timeout_seconds * 1000)
+    own = {"transactional.id": spec.transactional_id(task), "transaction.timeout.ms": milliseconds}
+    producer = Producer({**PRODUCER, **spec.client, **_QUIET, **own, "message.timeout.ms": milliseconds})
     producer.init_transactions(_ANSWER_SECONDS)
-    # Only now: nobody else can note a batch any more.
-    reads = {"group.id": sending.group(task), "isolation.level": "read_committed", "enable.auto.commit": False}
-    group = Consumer({**sending.client, **_QUIET, **reads})
-    writer = _Writer(producer, group, max(0, _noted(group, sending.topic)))
-    _open[sending.group(task)] = writer
+    # Read only now that older writers are fenced: they can no longer commit a batch.
+    reads = {"group.id": spec.group(task), "isolation.level": "read_committed", "enable.auto.commit": False}
+    group = Consumer({**spec.client, **_QUIET, **reads})
+    writer = _Writer(producer, group, max(0, _read_offset(group, spec.topic)))
+    _open_writers[spec.group(task)] = writer
     return writer
 
 
-def _noted(group: Consumer, topic: str) -> int:
-    """The offset that the group has committed, below zero if none; a broker that is starting gets some time."""
+def _read_offset(group: Consumer, topic: str) -> int:
+    """The offset that the group has committed, below zero if none; retries while a broker is starting."""
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
     starting = (
@@ -165,8 +166,8 @@ def _noted(group: Consumer, topic: str) -> int:
     deadline = time.monotonic() + _ANSWER_SECONDS
     while True:
         try:
-            (noted,) = group.committed([TopicPartition(topic, 0)], _ANSWER_SECONDS)
-            return int(noted.offset)
+            (committed,) = group.committed([TopicPartition(topic, 0)], _ANSWER_SECONDS)
+            return int(committed.offset)
         except KafkaException as error:
             if error.args[0].code() not in starting or time.monotonic() > deadline:
                 raise
@@ -174,75 +175,75 @@ def _noted(group: Consumer, topic: str) -> int:
 
 
 class _Writer:
-    """A producer with its transactional id, and the group that it notes batches in."""
+    """A transactional producer, and the group that it commits batch numbers to."""
 
     def __init__(self, producer: Producer, group: Consumer, next_batch: int) -> None:
         self._producer, self._group, self._next_batch = producer, group, next_batch
 
-    def begun(self, sending: Sending) -> _Writer | None:
-        """Begin with the batch's number: an id that is no longer ours is noticed before a row is taken."""
+    def begin(self, spec: TransactionSpec) -> _Writer | None:
+        """Begin a transaction with the batch's number, so that a fenced writer fails before it sends a row."""
         from confluent_kafka import TopicPartition
 
-        if sending.batch < self._next_batch:
+        if spec.batch < self._next_batch:
             return None
         self._producer.begin_transaction()
-        mark = [TopicPartition(sending.topic, 0, sending.batch + 1)]
+        mark = [TopicPartition(spec.topic, 0, spec.batch + 1)]
         self._producer.send_offsets_to_transaction(mark, self._group.consumer_group_metadata(), _ANSWER_SECONDS)
         return self
 
-    def send(self, batches: Iterator[pyarrow.RecordBatch], sending: Sending) -> int:
-        """Send the rows and commit; whatever happens in between, none of them is seen."""
+    def send(self, batches: Iterator[pyarrow.RecordBatch], spec: TransactionSpec) -> int:
+        """Send the rows and commit; after a failure none of them is visible."""
         try:
-            count = sum(_produced(self._producer, sending, batch) for batch in batches)
-            self._producer.commit_transaction(sending.timeout_seconds)
+            count = sum(_produce(self._producer, spec, batch) for batch in batches)
+            self._producer.commit_transaction(spec.timeout_seconds)
         except BaseException:
-            for group, writer in list(_open.items()):
+            for group, writer in list(_open_writers.items()):
                 if writer is self:
-                    # The next one that opens this id aborts what is open.
-                    del _open[group]
+                    # Opening this id again aborts the transaction.
+                    del _open_writers[group]
             raise
-        self._next_batch = sending.batch + 1
+        self._next_batch = spec.batch + 1
         return count
 
 
-def _produced(producer: Producer, sending: Sending, batch: pyarrow.RecordBatch) -> int:
-    """Hand the rows over in their order, as fast as the broker takes them."""
+def _produce(producer: Producer, spec: TransactionSpec, batch: pyarrow.RecordBatch) -> int:
+    """Produce the rows in order, as fast as the broker accepts them."""
     size = max(1, batch.nbytes // max(1, batch.num_rows))
-    waiting = max(1, min(_WAITING_ROWS, _WAITING_BYTES // size))
-    for start in range(0, batch.num_rows, waiting):
-        part = batch.slice(start, waiting)
-        _wait(producer, sending, waiting)
+    chunk_rows = max(1, min(_MAX_QUEUED_ROWS, _MAX_QUEUED_BYTES // size))
+    for start in range(0, batch.num_rows, chunk_rows):
+        part = batch.slice(start, chunk_rows)
+        _wait_for_queue(producer, spec, chunk_rows)
         if "headers" in batch.schema.names:
             for row in part.to_pylist():
                 headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
-                producer.produce(sending.topic, row["value"], row.get("key"), headers=headers)
+                producer.produce(spec.topic, row["value"], row.get("key"), headers=headers)
         else:
-            _checked(part.to_pylist(), producer, sending)
+            _produce_batch(part.to_pylist(), producer, spec)
     return int(batch.num_rows)
 
 
-def _checked(records: list[dict[str, Any]], producer: Producer, sending: Sending) -> None:
+def _produce_batch(records: list[dict[str, Any]], producer: Producer, spec: TransactionSpec) -> None:
     from confluent_kafka import KafkaException
 
-    if producer.produce_batch(sending.topic, records) < len(records):
+    if producer.produce_batch(spec.topic, records) < len(records):
         raise KafkaException(next(record["_error"] for record in records if "_error" in record))
 
 
-def _wait(producer: Producer, sending: Sending, most: int) -> None:
-    """Until the queue has room for as many rows again: it must never be full, or rows would change places."""
-    deadline = time.monotonic() + sending.timeout_seconds
+def _wait_for_queue(producer: Producer, spec: TransactionSpec, most: int) -> None:
+    """Wait until the queue has room for as many rows again; a full queue would reorder them."""
+    deadline = time.monotonic() + spec.timeout_seconds
     while len(producer) > most:
         if time.monotonic() > deadline:
-            says = f"Kafka took no record of topic {sending.topic!r} for {sending.timeout_seconds:.0f} s"
-            raise RunError(f"{says}; look at the brokers", retry=True)
+            says = f"Kafka accepted no record of topic {spec.topic!r} for {spec.timeout_seconds:.0f} s"
+            raise RunError(f"{says}; check the brokers", retry=True)
         producer.poll(0.05)
 
 
-def _failed(sending: Sending, error: Exception) -> RunError:
+def _send_error(spec: TransactionSpec, error: Exception) -> RunError:
     reason = error.args[0]
-    fix = "the batch will be sent again, whole"
+    fix = "the whole batch will be sent again"
     if reason.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
         fix = "another run of this pipeline writes to it; let only one of them run"
     elif "TIME" in reason.name():
         fix = "raise 'transaction_timeout', or make batches smaller with 'records_per_trigger'"
-    return RunError(f"Kafka did not take a batch for topic {sending.topic!r}: {reason.str()}; {fix}", retry=True)
+    return RunError(f"Kafka did not accept a batch for topic {spec.topic!r}: {reason.str()}; {fix}", retry=True)

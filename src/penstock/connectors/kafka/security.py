@@ -1,4 +1,4 @@
-"""TLS and passwords for Kafka, said once: Spark's client and the Python client both get theirs from it."""
+"""TLS and SASL for Kafka: settings of Spark's client and of the Python client from the same options."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from penstock.connectors._certificates import Material, is_inline, material
-from penstock.jaas import quoted
+from penstock.connectors._certificates import Material, is_inline, load_material
 from penstock.options import Options, Secret, SecretText, absolute_path
+from penstock.text import quote_jaas
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,7 +21,7 @@ _PATHS = ("ca", "cert", "key")
 
 
 class Tls(Options):
-    """An encrypted connection; with `cert` the broker knows who we are, too."""
+    """An encrypted connection; with `cert` also a client certificate."""
 
     ca: str | None = Field(
         default=None, description="Certificates to trust: a PEM, PKCS12 or JKS file; by default those of the system."
@@ -41,14 +41,14 @@ class Tls(Options):
         return self
 
     def with_absolute_paths(self, folder: Path) -> Tls:
-        """The same with every path absolute."""
+        """The same options with every path absolute."""
         given = {name: value for name in _PATHS if (value := getattr(self, name)) and not is_inline(value)}
         return self.model_copy(update={name: absolute_path(folder, value) for name, value in given.items()})
 
     @property
     def material(self) -> Material:
         """What the files hold, as PEM text."""
-        return material(self.ca, self.cert, self.key, self.password)
+        return load_material(self.ca, self.cert, self.key, self.password)
 
 
 class Sasl(Options):
@@ -67,7 +67,7 @@ class Sasl(Options):
     def _hides_the_password(self) -> Self:
         if self.plaintext and self.mechanism == "plain":
             fix = "take 'plaintext' out, or use scram-sha-512"
-            raise ValueError(f"'sasl.mechanism: plain' without TLS sends the password for all to read; {fix}")
+            raise ValueError(f"'sasl.mechanism: plain' without TLS sends the password unencrypted; {fix}")
         return self
 
     @property
@@ -77,9 +77,9 @@ class Sasl(Options):
 
     @property
     def jaas(self) -> Secret:
-        """What Java's client is told, with every character of user and password where it belongs."""
+        """`sasl.jaas.config` of the Java client, with user and password escaped."""
         module = _PLAIN if self.mechanism == "plain" else _SCRAM
-        return Secret(f"{module} required username={quoted(self.user)} password={quoted(self.password)};")
+        return Secret(f"{module} required username={quote_jaas(self.user)} password={quote_jaas(self.password)};")
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,17 @@ class Security:
 
     @property
     def encrypted(self) -> bool:
-        """Whether the connection uses TLS; a password always does, unless told otherwise."""
+        """Whether the connection uses TLS; with SASL it does unless `plaintext` is set."""
         return self.tls is not None or (self.sasl is not None and not self.sasl.plaintext)
 
     @property
     def protocol(self) -> str:
-        """Kafka's name for it."""
+        """Kafka's `security.protocol`."""
         return ("SASL_" if self.sasl else "") + ("SSL" if self.encrypted else "PLAINTEXT")
 
     @property
     def material(self) -> Material:
-        """Our certificates; nothing where the system's are enough."""
+        """Our certificates; empty where the system's are used."""
         return self.tls.material if self.tls else Material()
 
     def spark(self) -> dict[str, str]:
@@ -109,12 +109,12 @@ class Security:
         if self.protocol == "PLAINTEXT":
             return {}
         options = {"security.protocol": self.protocol}
-        held = self.material
-        if held.ca:
-            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": held.ca}
-        if held.chain:
-            options |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": held.chain}
-            options["ssl.keystore.key"] = held.key
+        material = self.material
+        if material.ca:
+            options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": material.ca}
+        if material.chain:
+            options |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": material.chain}
+            options["ssl.keystore.key"] = material.key
         if self.sasl:
             options |= {"sasl.mechanism": self.sasl.name, "sasl.jaas.config": str(self.sasl.jaas)}
         return {f"kafka.{name}": value for name, value in options.items()}
@@ -123,8 +123,8 @@ class Security:
         """Settings of the Python client."""
         if self.protocol == "PLAINTEXT":
             return {}
-        held = self.material
-        settings = {"ssl.ca.pem": held.ca, "ssl.certificate.pem": held.chain, "ssl.key.pem": held.key}
+        material = self.material
+        settings = {"ssl.ca.pem": material.ca, "ssl.certificate.pem": material.chain, "ssl.key.pem": material.key}
         settings = {"security.protocol": self.protocol, **{name: pem for name, pem in settings.items() if pem}}
         if self.sasl:
             settings |= {

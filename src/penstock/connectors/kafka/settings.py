@@ -1,4 +1,4 @@
-"""What Kafka's client may be told: a list of what loads no class, reads no file and calls no URL."""
+"""Settings of Kafka's client: our defaults, and an allow-list without class loading, files and URLs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CONSUMER = {
     "kafka.receive.buffer.bytes": "1048576",
 }
 
-#: Fuller requests; a few milliseconds of waiting buy several times the throughput.
+#: Fuller requests; a few milliseconds of latency for several times the throughput.
 PRODUCER = {"kafka.linger.ms": "5", "kafka.batch.size": "262144", "kafka.compression.type": "lz4"}
 
-#: What both clients, Java's and Python's, spell the same and mean the same by.
+#: Settings with the same name and meaning in the Java client and librdkafka.
 _BOTH = """client.dns.lookup client.id client.rack connections.max.idle.ms metadata.max.age.ms reconnect.backoff.max.ms
     reconnect.backoff.ms socket.connection.setup.timeout.ms"""
 _CONSUMER = """allow.auto.create.topics check.crcs default.api.timeout.ms exclude.internal.topics fetch.max.bytes
@@ -32,7 +32,7 @@ _PRODUCER = """acks batch.size buffer.memory compression.gzip.level compression.
 _EITHER = """enable.metrics.push metadata.recovery.strategy metrics.num.samples metrics.recording.level
     metrics.sample.window.ms receive.buffer.bytes request.timeout.ms retry.backoff.max.ms retry.backoff.ms
     send.buffer.bytes socket.connection.setup.timeout.max.ms ssl.cipher.suites ssl.enabled.protocols ssl.protocol"""
-#: The same of what only producers do.
+#: The same, producer-only.
 _BOTH_PRODUCERS = """acks batch.size compression.type delivery.timeout.ms linger.ms request.timeout.ms
     transaction.timeout.ms"""
 _SHARED = frozenset(_BOTH.split())
@@ -59,7 +59,7 @@ _FORBIDDEN = {
     "interceptor.classes": "take it out; interceptors can break a query",
     "bootstrap.servers": "use 'servers'",
 }
-_OURS = {
+_OPTION_NAMES = {
     "subscribe": "topics",
     "subscribepattern": "pattern",
     "assign": "partitions",
@@ -75,7 +75,7 @@ _OURS = {
     "failondataloss": "on_data_loss",
     "topic": "topic",
 }
-_SAID_WITH = {
+_SET_BY = {
     "security.protocol": "use 'tls' and 'sasl'; the protocol follows from them",
     "ssl.endpoint.identification.algorithm": "take it out; the broker's name is always checked against its certificate",
 }
@@ -91,21 +91,21 @@ _REASONS = (
 )
 
 
-def refuse_forbidden(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, unless one is Spark's own business, has a name of its own here, or is not known to be harmless."""
+def validate_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options unchanged; ValueError if Spark sets one, it has its own option here, or it is not on the list."""
     for name in options:
         bare = name.lower().removeprefix("kafka.")
         if bare in _FORBIDDEN:
             raise ValueError(f"Spark does not allow {bare!r}; {_FORBIDDEN[bare]}")
-        if name.lower() in _OURS:
-            raise ValueError(f"{name!r} has a name here; use '{_OURS[name.lower()]}'")
+        if name.lower() in _OPTION_NAMES:
+            raise ValueError(f"{name!r} has its own option here; use '{_OPTION_NAMES[name.lower()]}'")
         if not _is_known(name):
-            raise ValueError(f"the option {name!r} is not allowed{_reason(bare)}; {_instead(name, bare)}")
+            raise ValueError(f"the option {name!r} is not allowed{_reason(bare)}; {_suggest(name, bare)}")
     return options
 
 
-def for_client(options: Mapping[str, Any], *, producer: bool = False) -> dict[str, Any]:
-    """Those of the options that the Python client takes, too; more of them if it is to write."""
+def client_options(options: Mapping[str, Any], *, producer: bool = False) -> dict[str, Any]:
+    """The options that the Python client takes too; `producer` adds those of producers."""
     bare = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     taken = _SHARED.union(_BOTH_PRODUCERS.split() if producer else ())
     return {name: value for name, value in bare.items() if name in taken}
@@ -122,9 +122,9 @@ def _reason(bare: str) -> str:
     return next((f": {why}" for part, why in _REASONS if part in bare), "")
 
 
-def _instead(name: str, bare: str) -> str:
-    if bare in _SAID_WITH:
-        return _SAID_WITH[bare]
+def _suggest(name: str, bare: str) -> str:
+    if bare in _SET_BY:
+        return _SET_BY[bare]
     if bare.startswith("sasl."):
         return "use 'sasl: {mechanism, user, password}'"
     if bare.startswith("ssl."):

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from penstock.connector import ALL_TRIGGERS, Batch, Fact, PrintStatus, SinkOptions, Writer
 from penstock.connectors._table_schema import require_columns
 from penstock.connectors.kafka import settings
+from penstock.connectors.kafka._broker_probe import BrokerProbe
 from penstock.connectors.kafka._common import KafkaOptions
-from penstock.connectors.kafka._preflight import Examination
 from penstock.options import Duration, quote, seconds
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class KafkaSink(KafkaOptions, SinkOptions):
 
     topic: str | None = Field(default=None, min_length=1, description="The topic to write to.")
     topic_column: str | None = Field(default=None, description="The column that holds each row's topic.")
-    key: str | None = Field(default=None, description="The column that becomes the record's key.")
+    key: str | None = Field(default=None, description="The column for the record's key.")
     value: Literal["json", "avro"] = Field(default="json", description="How the row becomes the record's value.")
     value_column: str | None = Field(default=None, description="Send this column as it is instead of the whole row.")
     avro_schema: str | None = Field(
@@ -64,7 +64,7 @@ class KafkaSink(KafkaOptions, SinkOptions):
             raise ValueError("'avro_schema' needs 'value: avro'")
         if self.delivery == "exactly-once" and not self.topic:
             raise ValueError(
-                "'delivery: exactly-once' notes its batches in one topic; give 'topic', not 'topic_column'"
+                "'delivery: exactly-once' records its batches in one topic; give 'topic', not 'topic_column'"
             )
         if self.delivery != "exactly-once" and (self.writers or self.transaction_timeout):
             raise ValueError("'writers' and 'transaction_timeout' belong to 'delivery: exactly-once'")
@@ -72,25 +72,25 @@ class KafkaSink(KafkaOptions, SinkOptions):
 
     @property
     def jar_groups(self) -> tuple[str, ...]:
-        """Avro values need their jar too."""
+        """Kafka, and Avro for `value: avro`."""
         return ("kafka", "avro") if self.value == "avro" else ("kafka",)
 
     def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """Whether the brokers answer, let us in, and have the topic, and whether we may write it."""
-        own = settings.for_client(self.options)
-        wanted = (self.topic,) if self.topic else ()
-        yield from Examination(self.servers, self.security, wanted, "write", own).facts(wait_seconds, print_status)
+        """Check that the brokers accept us and have the topic, and that we may write it."""
+        client = settings.client_options(self.options)
+        topics = (self.topic,) if self.topic else ()
+        yield from BrokerProbe(self.servers, self.security, topics, "write", client).run(wait_seconds, print_status)
 
     @property
     def client_settings(self) -> dict[str, Any]:
-        """What a Python producer of confluent-kafka needs to write as Spark does: brokers, user, and its settings."""
-        own = settings.for_client(self.options, producer=True)
+        """Settings of a confluent-kafka producer that writes as Spark does: brokers, security and `options`."""
+        own = settings.client_options(self.options, producer=True)
         return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
 
     def sender(self) -> KafkaSink:
-        """What writes into the same topic, for a feed; ValueError unless it is one."""
+        """This sink, for a feed; ValueError unless it writes to one topic."""
         if not self.topic:
-            raise ValueError("its rows choose their topics, and a feed writes into one")
+            raise ValueError("its rows choose their topics, and a feed writes to one")
         return self
 
     @property
@@ -104,7 +104,7 @@ class KafkaSink(KafkaOptions, SinkOptions):
         return self.delivery == "at-least-once"
 
     def columns_warning(self, columns: Sequence[str]) -> tuple[str, str] | None:
-        """Rows in the columns of Spark's own Kafka sink, which would be sent as JSON with these names in it."""
+        """Rows with the columns of Spark's own Kafka sink would be sent as JSON of those columns."""
         names = [name.lower() for name in columns]
         if self.value_column or "value" not in names or not _SPARK_COLUMNS.issuperset(names):
             return None
@@ -133,7 +133,7 @@ class KafkaSink(KafkaOptions, SinkOptions):
         return _Records(self) if self.native else _Transactions(self)
 
     def writer_options(self) -> dict[str, str]:
-        """What Spark's Kafka writer is told."""
+        """Options of Spark's Kafka writer."""
         options = {
             "kafka.bootstrap.servers": self.servers,
             **self.security.spark(),
@@ -190,10 +190,10 @@ class _Transactions(Writer):
     sink: KafkaSink
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        """Send what is missing of the batch."""
-        from penstock.connectors.kafka._transactions import Sending, send
+        """Send the part of the batch that was not sent before."""
+        from penstock.connectors.kafka._transactions import TransactionSpec, send
 
         sink = self.sink
         timeout = seconds(sink.transaction_timeout or _TRANSACTION_TIMEOUT)
-        whole = Sending(str(sink.topic), sink.client_settings, batch.writer, batch.query, batch.number, timeout)
-        send(sink.records(rows), whole, sink.writers or _WRITERS)
+        spec = TransactionSpec(str(sink.topic), sink.client_settings, batch.writer, batch.query, batch.number, timeout)
+        send(sink.records(rows), spec, sink.writers or _WRITERS)

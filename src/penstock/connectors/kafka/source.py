@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,11 +11,11 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.connector import ALL_TRIGGERS, EPOCH, Fact, Gap, PrintStatus, SourceOptions
 from penstock.connectors.kafka import _offsets, settings
+from penstock.connectors.kafka._broker_probe import BrokerProbe
 from penstock.connectors.kafka._common import KafkaOptions
-from penstock.connectors.kafka._failures import explained
-from penstock.connectors.kafka._preflight import Examination
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.options import Names, parse_time
+from penstock.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,12 +26,18 @@ _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
 _HEADERS = "headers array<struct<key: string, value: binary>>"
+_REFUSED_TOPICS = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
+_REFUSALS = (
+    ("SaslAuthenticationException", "no longer takes our user and password; correct 'sasl'"),
+    ("SslAuthenticationException", "and we no longer trust each other's certificates; check 'tls'"),
+    ("GroupAuthorizationException", "does not let us use our consumer group; have an ACL added for it"),
+)
 Offsets = dict[str, dict[int | str, int]]
 Position = Literal["earliest", "latest"] | Offsets | str
 
 
 class KafkaSource(KafkaOptions, SourceOptions):
-    """Records of Kafka topics; replayable, so a restart reads on from the checkpoint."""
+    """Records of Kafka topics; replayable, so a restart continues from the checkpoint."""
 
     kind: ClassVar[str] = "kafka"
     triggers = ALL_TRIGGERS
@@ -47,17 +54,17 @@ class KafkaSource(KafkaOptions, SourceOptions):
         description="Where a new query begins: earliest, latest, a time, or {topic: {partition: offset}}.",
     )
     end: Position | None = Field(
-        default=None, description="Records from here on are left out: a time, or {topic: {partition: offset}}."
+        default=None, description="Skip records from here on: a time, or {topic: {partition: offset}}."
     )
-    records_per_trigger: int | None = Field(default=None, ge=1, description="Most records in one batch.")
+    records_per_trigger: int | None = Field(default=None, ge=1, description="Maximum records in one batch.")
     min_partitions: int | None = Field(default=None, ge=1, description="Read in at least this many Spark partitions.")
     headers: bool = Field(default=False, description="Add the records' headers.")
     on_data_loss: Literal["fail", "skip", "earliest"] = Field(
         default="fail",
-        description="When records are gone before they were read: stop, or go on at the next or the first there is.",
+        description="When records are lost before they were read: stop, or continue at the end or the first offset.",
     )
     commit_to_group: str | None = Field(
-        default=None, min_length=1, description="A consumer group that is told after each batch what is processed."
+        default=None, min_length=1, description="A consumer group to commit offsets to after each batch."
     )
 
     @field_validator("start", "end")
@@ -79,39 +86,39 @@ class KafkaSource(KafkaOptions, SourceOptions):
         return self
 
     def probe(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """Whether the brokers answer, let us in, and have topics that we may read."""
-        own = settings.for_client(self.options)
-        wanted = self.topics or tuple(self.partitions or ())
-        yield from Examination(self.servers, self.security, wanted, "read", own).facts(wait_seconds, print_status)
+        """Check that the brokers accept us and have the topics, and that we may read them."""
+        client = settings.client_options(self.options)
+        topics = self.topics or tuple(self.partitions or ())
+        yield from BrokerProbe(self.servers, self.security, topics, "read", client).run(wait_seconds, print_status)
 
     def sender(self) -> KafkaSink:
-        """What writes into the topic that this reads, for a feed; ValueError unless it reads one."""
+        """The sink that writes to the topic read here, for a feed; ValueError unless it is one topic."""
         if len(self.topics) != 1:
-            raise ValueError(f"it reads {len(self.topics)} topics by name, and a feed writes into one")
+            raise ValueError(f"it reads {len(self.topics)} topics by name, and a feed writes to one")
         return KafkaSink.model_construct(
             servers=self.servers, tls=self.tls, sasl=self.sasl, options=self.options, topic=self.topics[0]
         )
 
     def offset_committer(self) -> Callable[[Any], None] | None:
-        """Commits the end of each batch to `commit_to_group`, for the lag that other tools of Kafka show."""
+        """Commits the end of each batch to `commit_to_group`, so that Kafka tools can show the lag."""
         if not self.commit_to_group:
             return None
-        return _offsets.committing(self.client_settings, self.commit_to_group)
+        return _offsets.open_committer(self.client_settings, self.commit_to_group)
 
     def for_preview(self, start: str, batch_rows: int) -> Self:
-        """From now or the beginning, in small batches; records that are gone are no reason to stop looking."""
-        most = min(batch_rows, self.records_per_trigger or batch_rows)
+        """From now or the beginning, in small batches; lost records do not end a preview."""
+        limit = min(batch_rows, self.records_per_trigger or batch_rows)
         return self.model_copy(
-            update={"start": start, "records_per_trigger": most, "on_data_loss": "skip", "commit_to_group": None}
+            update={"start": start, "records_per_trigger": limit, "on_data_loss": "skip", "commit_to_group": None}
         )
 
     @property
     def spark_columns(self) -> str:
-        """The columns that Spark's connector has for every topic."""
+        """The columns that Spark's connector returns for every topic."""
         return f"{_COLUMNS}, {_HEADERS}" if self.headers else _COLUMNS
 
     def columns(self, spark: SparkSession) -> StructType:
-        """The columns that `read` gives, without the files of `tls`."""
+        """The columns that `read` returns, without reading the files of `tls`."""
         return self.model_copy(update={"tls": None, "sasl": None}).read(spark).schema
 
     def read(self, spark: SparkSession) -> DataFrame:
@@ -133,12 +140,29 @@ class KafkaSource(KafkaOptions, SourceOptions):
         return rows if self.end is None else self._before_end(rows)
 
     def explain(self, failure: str) -> str | None:
-        """Records that are gone from the broker before they were read; a broker that no longer lets us in."""
+        """Records deleted before they were read; a broker that refuses us."""
         if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
-            return explained(failure, self.servers, self.topics or tuple(self.partitions or ()))
-        why = "they were deleted or have expired, or the topic was made anew"
-        fix = "'on_data_loss: skip' goes on without them; another 'storage' or pipeline name begins anew"
+            return self._explain_refusal(failure)
+        why = "they were deleted or have expired, or the topic was recreated"
+        fix = (
+            "'on_data_loss: skip' continues without them; another 'storage' or pipeline name starts from the beginning"
+        )
         return f"Kafka at {self.servers} no longer has records that the checkpoint expects: {why}; {fix}"
+
+    def _explain_refusal(self, failure: str) -> str | None:
+        topics = self.topics or tuple(self.partitions or ())
+        if "TopicAuthorizationException" in failure:
+            named = _REFUSED_TOPICS.search(failure)
+            # A producer names its topics; the offset reader does not, and reads only ours.
+            refused = named[1].split(", ") if named else list(topics)
+            if not set(refused) & set(topics):
+                return None
+            names = join_words(map(repr, refused), "and")
+            says = f"Kafka at {self.servers} does not let us read topic {names}"
+            return f"{says}; have an ACL added that allows READ on it"
+        # The client does not say which of the query's brokers it was.
+        doctor = "penstock doctor FILE shows which"
+        return next((f"a broker of this query {says}; {doctor}" for name, says in _REFUSALS if name in failure), None)
 
     def record_facts(self, name: str, number: int) -> Any:
         """A record's topic, partition, offset and time."""
@@ -148,31 +172,31 @@ class KafkaSource(KafkaOptions, SourceOptions):
 
     @property
     def spark_description(self) -> tuple[str, ...]:
-        """The topics, as far as they are known before it runs."""
+        """The topics, unless they are given by a pattern."""
         return self.topics or tuple(self.partitions or ())
 
     @property
     def skips_lost_data(self) -> bool:
-        """Whether `on_data_loss` allows to continue."""
+        """Whether `on_data_loss` allows continuing."""
         return self.on_data_loss != "fail"
 
     def identity(self) -> dict[str, str]:
-        """The id of each topic; a pattern's topics are not known before it runs."""
-        return _offsets.topic_ids(self.client_settings, self.topics or tuple(self.partitions or ()))
+        """The id of each topic, unless they are given by a pattern."""
+        return _offsets.fetch_topic_ids(self.client_settings, self.topics or tuple(self.partitions or ()))
 
     def reads_positions(self, positions: Any) -> bool:
-        """Whether these are offsets of topics that are read here."""
+        """Whether these are offsets of topics read here."""
         if not isinstance(positions, dict) or not all(isinstance(each, dict) for each in positions.values()):
             return False
         return bool(self.pattern) or set(positions) <= {*self.topics, *(self.partitions or ())}
 
     def resume(self, positions: Any, identity: Mapping[str, str]) -> tuple[Any, list[Gap]]:
-        """Where to go on, by `on_data_loss`."""
-        return _offsets.resumed(self.client_settings, positions, identity, self.on_data_loss)
+        """Where to continue, by `on_data_loss`."""
+        return _offsets.resume(self.client_settings, positions, identity, self.on_data_loss)
 
     def missing(self, start: Any, end: Any, rows: int) -> list[Gap]:
-        """Records that expired between the plan of a batch and its reading."""
-        return _offsets.missing(self.client_settings, start, end, rows) if self.skips_lost_data else []
+        """Records that expired after a batch was planned and before it was read."""
+        return _offsets.find_missing(self.client_settings, start, end, rows) if self.skips_lost_data else []
 
     def _subscription(self) -> dict[str, str]:
         if self.topics:
@@ -186,12 +210,12 @@ class KafkaSource(KafkaOptions, SourceOptions):
             return {"startingOffsets": _offsets_json(self.start)}
         if self.start in ("earliest", "latest"):
             return {"startingOffsets": self.start}
-        # A time after the last record means: begin at the end, as 'latest' does.
+        # A time after the last record starts at the end, like 'latest'.
         moment = str(milliseconds(self.start))
         return {"startingTimestamp": moment, "startingOffsetsByTimestampStrategy": "latest"}
 
     def _before_end(self, rows: DataFrame) -> DataFrame:
-        # Spark bounds only batch reads; on a stream the records past the end are left out instead.
+        # Spark supports end offsets only for batch reads; on a stream, later records are filtered out.
         from pyspark.sql import functions as F  # noqa: N812
 
         if isinstance(self.end, str):
@@ -205,7 +229,7 @@ class KafkaSource(KafkaOptions, SourceOptions):
 
 
 def milliseconds(time: str) -> int:
-    """A time as Kafka counts it; ValueError for a text that is none."""
+    """A time as Kafka's milliseconds; ValueError for other text."""
     try:
         return int(parse_time(time).timestamp() * 1000)
     except ValueError:

@@ -1,13 +1,13 @@
-"""Topics: which are there, and making those that are not."""
+"""Topics: create them, and the error for those that do not exist."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import PenstockError, UnreachableError
 from penstock.text import join_words, nearest
+from penstock.waiting import wait_until
 
 QUIET: dict[str, Any] = {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}
 _SHOWN = 10
@@ -28,22 +28,19 @@ class MissingTopicError(PenstockError):
 def create_topics(
     servers: str, topics: tuple[str, ...], partitions: int = 2, settings: Mapping[str, Any] | None = None
 ) -> None:
-    """Make topics that are not there yet; `settings` are those of a secured connection."""
+    """Create topics that do not exist; `settings` are those of a secured connection."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({**QUIET, **(settings or {}), "bootstrap.servers": servers})
-    made = admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
-    for topic, future in made.items():
+    futures = admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])
+    for topic, future in futures.items():
         try:
             future.result(timeout=30)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise UnreachableError(f"Kafka at {servers} did not create topic {topic!r}: {error}") from error
-    # The controller has them; the broker that is asked next hears of it a moment later.
-    deadline = time.monotonic() + 30
-    while not set(topics) <= set(admin.list_topics(timeout=30).topics):
-        if time.monotonic() > deadline:
-            raise UnreachableError(f"Kafka at {servers} does not show the topics that it has just created")
-        time.sleep(0.05)
+    # The controller has created them; other brokers see them a moment later.
+    if not wait_until(lambda: set(topics) <= set(admin.list_topics(timeout=30).topics), 30):
+        raise UnreachableError(f"Kafka at {servers} does not show the topics that it has just created")

@@ -1,6 +1,6 @@
-"""Before Spark starts: is the broker there, does its certificate fit, are we let in, may we use the topics?
+"""Checks of the brokers before Spark starts, each with its own error message.
 
-reach ─► TLS ─► which login? ─► user and password ─► topics ─► rights       each with its own sentence when it fails
+reach ─► TLS ─► SASL mechanism ─► user and password ─► topics ─► ACLs
 """
 
 from __future__ import annotations
@@ -13,8 +13,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.connector import Fact, PrintStatus
-from penstock.connectors.kafka import _tls_errors as distrust
-from penstock.connectors.kafka._probe import Handshake, Server, context, encrypted, handshake, speaks
+from penstock.connectors.kafka._handshake import (
+    CertificateSummary,
+    Handshake,
+    Server,
+    client_subject,
+    closed_error,
+    connect_tls,
+    create_context,
+    detect_protocol,
+    request_handshake,
+    summarize_certificate,
+    untrusted_error,
+)
 from penstock.connectors.kafka.security import Security
 from penstock.connectors.kafka.topics import QUIET, MissingTopicError
 from penstock.errors import PenstockError, RefusedError, UnreachableError
@@ -25,13 +36,13 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
-_LOOK_SECONDS = 0.5
-_SOON_DAYS = 30
+_RETRY_SECONDS = 0.5
+_EXPIRY_WARNING_DAYS = 30
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What is asked of the brokers, and for whom."""
+class BrokerProbe:
+    """Checks that brokers accept a client and that it may use the topics."""
 
     servers: str
     security: Security
@@ -39,104 +50,106 @@ class Examination:
     use: Literal["read", "write"] = "read"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def facts(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
-        """What is well, in the order in which a connection needs it; an error names the first thing that is not."""
+    def run(self, wait_seconds: float, print_status: PrintStatus) -> Iterator[Fact]:
+        """The facts that are in order, in the order of a connection; raises at the first that is not."""
         deadline = time.monotonic() + wait_seconds
-        server = self._reached(deadline, wait_seconds, print_status)
+        server = self._reach(deadline, wait_seconds, print_status)
         yield Fact("broker", f"answers at {server}")
-        yield from self._connected(server, print_status)
-        admin, known = self._let_in(deadline, wait_seconds, print_status)
+        yield from self._check_connection(server, print_status)
+        admin, known = self._log_in(deadline, wait_seconds, print_status)
         if self.security.sasl:
-            yield Fact("login", f"{self.who} is let in ({self.security.sasl.name})")
-        yield from self._allowed(admin, known)
+            yield Fact("login", f"{self.who} is accepted ({self.security.sasl.name})")
+        yield from self._check_topics(admin, known)
 
     @property
     def who(self) -> str:
-        """Whom the broker takes us for, as its ACLs spell it where we know."""
+        """Our principal, as the broker's ACLs name it where that is known."""
         if self.security.sasl:
             return f"user {self.security.sasl.user!r}"
-        return distrust.subject_of(self.security) or "a client without a name"
+        return client_subject(self.security) or "an anonymous client"
 
-    def _reached(self, deadline: float, wait_seconds: float, print_status: PrintStatus) -> Server:
+    def _reach(self, deadline: float, wait_seconds: float, print_status: PrintStatus) -> Server:
         try:
-            servers = [Server.of(each) for each in self.servers.split(",") if each.strip()]
+            servers = [Server.parse(each) for each in self.servers.split(",") if each.strip()]
         except ValueError as error:
             raise PenstockError(f"'servers': {error}; write 'host:9092', several with commas between") from error
         while True:
-            whys = []
+            reasons = []
             for server in servers:
                 try:
                     server.connect(_CONNECT_SECONDS).close()
                     return server
                 except OSError as error:
-                    whys.append(_why(server, error) if len(servers) == 1 else f"{server}: {_why(server, error)}")
-            left, why = deadline - time.monotonic(), join_words(dict.fromkeys(whys), "and")
+                    reasons.append(
+                        _explain(server, error) if len(servers) == 1 else f"{server}: {_explain(server, error)}"
+                    )
+            left, reason = deadline - time.monotonic(), join_words(dict.fromkeys(reasons), "and")
             if left <= 0:
-                raise self._unreachable(wait_seconds, why)
-            print_status(Waiting(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left): {why}"))
-            time.sleep(min(_LOOK_SECONDS, left))
+                raise self._unreachable_error(wait_seconds, reason)
+            print_status(Waiting(f"waiting for a Kafka broker at {self.servers} ({left:.0f} s left): {reason}"))
+            time.sleep(min(_RETRY_SECONDS, left))
 
-    def _unreachable(self, wait_seconds: float, why: str) -> UnreachableError:
-        says = f"no Kafka broker answers at {self.servers} after {wait_seconds:.0f} s: {why}"
+    def _unreachable_error(self, wait_seconds: float, reason: str) -> UnreachableError:
+        says = f"no Kafka broker answers at {self.servers} after {wait_seconds:.0f} s: {reason}"
         return UnreachableError(f"{says}; start it (penstock dev up kafka runs one here) or correct 'servers'")
 
-    def _connected(self, server: Server, print_status: PrintStatus) -> Iterator[Fact]:
+    def _check_connection(self, server: Server, print_status: PrintStatus) -> Iterator[Fact]:
         answer: Handshake | None
         if self.security.encrypted:
-            answer, certificate = self._encrypted(server)
-            yield Fact("certificate", certificate.says)
-            if certificate.days < _SOON_DAYS:
+            answer, certificate = self._handshake_tls(server)
+            yield Fact("certificate", certificate.text)
+            if certificate.days < _EXPIRY_WARNING_DAYS:
                 print_status(f"the certificate of {server} expires in {certificate.days} days; have it renewed")
         else:
-            answer = self._plain(server)
+            answer = self._handshake_plaintext(server)
         if answer is not None:
-            self._compare(server, answer)
+            self._check_login(server, answer)
 
-    def _encrypted(self, server: Server) -> tuple[Handshake, distrust.Shown]:
-        made = context(self.security.material)
-        wanted = self.security.sasl.name if self.security.sasl else "PLAIN"
+    def _handshake_tls(self, server: Server) -> tuple[Handshake, CertificateSummary]:
+        context = create_context(self.security.material)
+        mechanism = self.security.sasl.name if self.security.sasl else "PLAIN"
         try:
-            with encrypted(server, made, _CONNECT_SECONDS) as connection:
-                shown = distrust.shown(connection.getpeercert() or {})
+            with connect_tls(server, context, _CONNECT_SECONDS) as connection:
+                summary = summarize_certificate(connection.getpeercert() or {})
                 try:
-                    return handshake(connection, wanted), shown
+                    return request_handshake(connection, mechanism), summary
                 except OSError as error:
-                    # With TLS 1.3 the broker judges our certificate only after we think that we are done.
-                    raise distrust.closed(server, self.security, error) from error
+                    # In TLS 1.3 the client's handshake ends before the broker has verified our certificate.
+                    raise closed_error(server, self.security, error) from error
         except ssl.SSLCertVerificationError as error:
-            raise distrust.untrusted(server, self.security, error, _CONNECT_SECONDS) from error
+            raise untrusted_error(server, self.security, error, _CONNECT_SECONDS) from error
         except OSError as error:
-            if speaks(server, _CONNECT_SECONDS) == "plaintext":
+            if detect_protocol(server, _CONNECT_SECONDS) == "plaintext":
                 fix = "use the port of its TLS listener, or take 'tls' and 'sasl' out"
                 raise RefusedError(f"{server} does not speak TLS, its connections are plaintext; {fix}") from error
-            raise distrust.closed(server, self.security, error) from error
+            raise closed_error(server, self.security, error) from error
         except ValueError as error:
             raise RefusedError(f"{server}: {error}; correct 'servers'") from error
 
-    def _plain(self, server: Server) -> Handshake | None:
-        wanted = self.security.sasl.name if self.security.sasl else "PLAIN"
+    def _handshake_plaintext(self, server: Server) -> Handshake | None:
+        mechanism = self.security.sasl.name if self.security.sasl else "PLAIN"
         try:
             with server.connect(_CONNECT_SECONDS) as connection:
-                return handshake(connection, wanted)
+                return request_handshake(connection, mechanism)
         except (OSError, ValueError) as error:
-            if speaks(server, _CONNECT_SECONDS) == "tls":
+            if detect_protocol(server, _CONNECT_SECONDS) == "tls":
                 fix = "add 'tls: {ca: ...}', or 'tls: {}' to trust what this system trusts"
-                raise RefusedError(f"{server} speaks TLS, and we came without; {fix}") from error
-            # A broker that is just starting, or one that knows no login: its own client will tell.
+                raise RefusedError(f"{server} requires TLS, and this connection has none; {fix}") from error
+            # A broker that is starting, or one without SASL: the admin client reports the error, if any.
             return None
 
-    def _compare(self, server: Server, answer: Handshake) -> None:
+    def _check_login(self, server: Server, answer: Handshake) -> None:
         sasl = self.security.sasl
         offered = join_words((name.lower() for name in answer.mechanisms), "and")
-        if sasl is None and answer.asks:
+        if sasl is None and answer.requires_login:
             fix = "add 'sasl: {mechanism: ..., user: ..., password: ...}'"
-            raise RefusedError(f"{server} asks for a user and a password ({offered}); {fix}")
-        if sasl is not None and not answer.asks:
-            raise RefusedError(f"{server} knows no users and passwords; take 'sasl' out, or use the port that does")
+            raise RefusedError(f"{server} requires a user and a password ({offered}); {fix}")
+        if sasl is not None and not answer.requires_login:
+            raise RefusedError(f"{server} has no SASL login; take 'sasl' out, or use the port of a SASL listener")
         if sasl is not None and sasl.name not in answer.mechanisms:
             raise RefusedError(f"{server} offers {offered}, not {sasl.mechanism}; set 'sasl.mechanism' to one of them")
 
-    def _let_in(
+    def _log_in(
         self, deadline: float, wait_seconds: float, print_status: PrintStatus
     ) -> tuple[AdminClient, Mapping[str, Any]]:
         from confluent_kafka import KafkaError, KafkaException
@@ -154,63 +167,63 @@ class Examination:
                 admin.poll(0)
                 refused = [each for each in errors if each.code() == KafkaError._AUTHENTICATION]
                 if refused:
-                    raise self._refused(refused[-1].str()) from error
+                    raise self._login_error(refused[-1].str()) from error
                 if time.monotonic() >= deadline:
                     last = (errors[-1] if errors else error.args[0]).str()
-                    raise self._unreachable(wait_seconds, last) from error
+                    raise self._unreachable_error(wait_seconds, last) from error
                 print_status(Waiting(f"waiting for a Kafka broker at {self.servers} ({max(0, left):.0f} s left)"))
 
-    def _refused(self, says: str) -> RefusedError:
+    def _login_error(self, says: str) -> RefusedError:
         sasl = self.security.sasl
         if sasl is None:
-            return RefusedError(f"Kafka at {self.servers} refuses {self.who}: {says}; look at 'tls' and 'sasl'")
+            return RefusedError(f"Kafka at {self.servers} refuses {self.who}: {says}; check 'tls' and 'sasl'")
         fix = "correct 'sasl.user' and 'sasl.password'"
         return RefusedError(f"Kafka at {self.servers} refuses {self.who}: wrong user or password ({sasl.name}); {fix}")
 
-    def _allowed(self, admin: AdminClient, known: Mapping[str, Any]) -> Iterator[Fact]:
+    def _check_topics(self, admin: AdminClient, known: Mapping[str, Any]) -> Iterator[Fact]:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         if not self.topics:
             return
-        asked = admin.describe_topics(
+        futures = admin.describe_topics(
             TopicCollection(list(self.topics)), include_authorized_operations=True, request_timeout=_ANSWER_SECONDS
         )
         missing = []
-        for topic, future in asked.items():
+        for topic, future in futures.items():
             try:
                 found = future.result(timeout=_ANSWER_SECONDS)
             except KafkaException as error:
                 code = error.args[0].code()
                 if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise self._forbidden(topic, "see") from error
+                    raise self._acl_error(topic, "see") from error
                 if code != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise UnreachableError(
                         f"Kafka at {self.servers}, topic {topic!r}: {error.args[0].str()}"
                     ) from error
                 missing.append(topic)
                 continue
-            self._require_right(topic, found.authorized_operations)
+            self._require_operation(topic, found.authorized_operations)
             count = len(found.partitions)
             yield Fact("topic", f"{topic!r} has {count} partition{'' if count == 1 else 's'}, we may {self.use} it")
         if missing:
             others = sorted(name for name in known if not name.startswith("__"))
             raise MissingTopicError(self.servers, tuple(missing), others)
 
-    def _require_right(self, topic: str, granted: Any) -> None:
-        # A broker without ACLs, or an old one, says nothing of rights.
+    def _require_operation(self, topic: str, granted: Any) -> None:
+        # A broker without ACLs, or an old one, lists no operations.
         names = {operation.name for operation in granted or ()}
         if names and not names.intersection({self.use.upper(), "ALL"}):
-            raise self._forbidden(topic, self.use)
+            raise self._acl_error(topic, self.use)
 
-    def _forbidden(self, topic: str, use: str) -> RefusedError:
+    def _acl_error(self, topic: str, use: str) -> RefusedError:
         right = {"see": f"{self.use.upper()} and DESCRIBE"}.get(use, use.upper())
         says = f"Kafka at {self.servers}: {self.who} may not {use} topic {topic!r}"
         return RefusedError(f"{says}; have an ACL added that allows {right} on it")
 
 
-def _why(server: Server, error: OSError) -> str:
+def _explain(server: Server, error: OSError) -> str:
     if isinstance(error, socket.gaierror):
-        return f"the host {server.host!r} is not known here"
+        return f"the host {server.host!r} cannot be resolved"
     if isinstance(error, TimeoutError):
         return f"{server} does not answer"
     return (error.strerror or str(error)).lower()
