@@ -50,7 +50,7 @@ def main() -> list[str]:
 
 def _compare(servers: str, folder: Path) -> list[str]:
     from penstock.feeds.kafka import send
-    from penstock.feeds.record import Record
+    from penstock.feeds.records import Record
 
     create_topics(servers, ("from", "to-ours", "to-theirs"))
     # More than the whole run reads, so there is always a next batch.

@@ -261,7 +261,7 @@ class StepOptions(Options):
     """Whether it imports Python modules from the folder of the pipeline file."""
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:  # noqa: ARG002
-        """What builds the rows of this step, given the systems behind the static tables; not called in tests."""
+        """What builds the rows of this step, given the systems behind the static tables; tests have rows instead."""
         return self
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:

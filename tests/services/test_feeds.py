@@ -21,7 +21,7 @@ from penstock.feeds import FEEDS
 from penstock.feeds.kafka import KafkaTarget
 from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Live
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 
 
 def told(message: Message) -> tuple:

@@ -12,7 +12,7 @@ from tests.services.secured import AWKWARD, SecuredBroker
 
 from penstock.connectors.kafka import KafkaSink
 from penstock.feeds.kafka import send
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 
 LISTENERS = ["plaintext", "tls", "mutual-tls", "sasl-plain", "sasl-scram"]
 

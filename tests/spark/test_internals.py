@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,14 @@ def started(rows: DataFrame, folder: Path, write: Any = None, **trigger: Any) ->
         yield query
     finally:
         query.stop()
+
+
+def wait_for_first_batch(query: StreamingQuery) -> None:
+    """Wait until the query sleeps until its next trigger; `processAllAvailable` would wait for that one."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while query.lastProgress is None or query.status["isTriggerActive"]:
+        assert time.monotonic() < deadline
+        assert not query.awaitTermination(0.05)
 
 
 @pytest.fixture
@@ -347,9 +356,9 @@ def test_a_running_batch_is_finished_and_no_other_begins(spark, stream, tmp_path
 
 
 def test_a_query_that_waits_for_its_next_trigger_is_alive_and_outside_of_a_batch(spark, stream, tmp_path):
+    stream.add(["a"])
     with started(stream.read(), tmp_path, processingTime="1 hour") as query:
-        stream.add(["a"])
-        query.processAllAvailable()
+        wait_for_first_batch(query)
 
         assert internals.is_thread_alive(query)
         assert not internals.is_in_batch(query)
@@ -357,8 +366,9 @@ def test_a_query_that_waits_for_its_next_trigger_is_alive_and_outside_of_a_batch
 
 
 def test_a_query_counts_as_inside_of_a_batch_when_spark_does_not_let_us_know(spark, stream, tmp_path, monkeypatch):
+    stream.add(["a"])
     with started(stream.read(), tmp_path, processingTime="1 hour") as query:
-        query.processAllAvailable()
+        wait_for_first_batch(query)
         assert not internals.is_in_batch(query)
 
         monkeypatch.setattr(internals, "_BATCH_METHOD", "noSuchMethod")

@@ -46,7 +46,7 @@ class TestDerby(SinkSuite):
         return JdbcSink(url=f"jdbc:derby:{place / 'derby'};create=true", table="app.items")
 
     def keyed(self, place):
-        """Replacing rows is not known here."""
+        """Replacing rows is not supported here."""
         return self.sink(place).model_copy(update={"key": ("id",)})
 
     @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ class TestDerby(SinkSuite):
 
     def test_mode_update_replaces_the_row_of_a_key(self, spark, tmp_path):
         with pytest.raises(BuildError, match="replacing rows by 'key' is supported for PostgreSQL and SQLite, not for"):
-            self._fitted(self.keyed(tmp_path), spark, "update")
+            self._open(self.keyed(tmp_path), spark, "update")
 
 
 def test_every_type_arrives_as_one_would_expect(spark, tmp_path):
@@ -126,7 +126,7 @@ def test_rows_of_a_task_that_was_run_twice_are_noticed(spark, tmp_path, monkeypa
     real = SinkTable.move
 
     def with_another(self, staged, *arguments):
-        q = self.connection.quoted
+        q = self.connection.quote
         self.connection.execute(f"INSERT INTO {q(staged.table)} SELECT * FROM {q(staged.table)}")
         real(self, staged, *arguments)
 
@@ -240,8 +240,8 @@ def test_options_that_cannot_work_are_refused(options, says):
 
 
 def test_names_of_tables_are_taken_apart():
-    assert TableName.of("market.totals") == TableName("market", "totals")
-    assert TableName.of('"my.schema"."a""b"') == TableName("my.schema", 'a"b')
+    assert TableName.parse("market.totals") == TableName("market", "totals")
+    assert TableName.parse('"my.schema"."a""b"') == TableName("my.schema", 'a"b')
 
 
 STATIC = """

@@ -8,8 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock import Pipeline, kafka, memory
 from penstock.engine.row_counts import add_counts
 from penstock.testing import Bench
+from penstock.watch.emitter import OpenWindows
 from penstock.watch.snapshot import snapshot
-from penstock.watch.state import OpenWindows
 
 EVENTS = "at timestamp, kind string"
 

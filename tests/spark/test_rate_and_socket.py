@@ -14,7 +14,7 @@ import pytest
 from penstock.feeds import FEEDS
 from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Steady
-from penstock.feeds.socket import SocketTarget
+from penstock.feeds.targets import SocketTarget
 from penstock.services.kafka import free_port
 
 PATIENCE_SECONDS = 60

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.checks.exposure import driver_stays_on_loopback, outputs_stay_in_their_folders, spark_ui_is_off
-from penstock.checks.hints import sql_uses_spark_windows
-from penstock.checks.lookups import lookups_are_into_tables
+from penstock.checks.exposure import (
+    driver_stays_on_loopback,
+    outputs_stay_in_their_folders,
+    passwords_travel_encrypted,
+    secrets_are_not_in_the_file,
+    spark_ui_is_off,
+)
 from penstock.checks.names import everything_is_read, names_exist, no_cycle
 from penstock.checks.places import (
     cluster_has_storage,
@@ -19,16 +23,20 @@ from penstock.checks.places import (
 )
 from penstock.checks.queries import (
     append_has_watermark,
+    columns_mean_what_they_say,
     complete_has_aggregation,
+    keys_come_again,
     mode_fits_sink,
     targets_can_share,
     windows_end,
 )
-from penstock.checks.records import columns_mean_what_they_say
-from penstock.checks.replays import keys_come_again
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
-from penstock.checks.secrets import passwords_travel_encrypted, secrets_are_not_in_the_file
-from penstock.checks.sources import sinks_read_streams, sources_can_be_read_again, static_sources_are_tables
+from penstock.checks.sources import (
+    lookups_are_into_tables,
+    sinks_read_streams,
+    sources_can_be_read_again,
+    static_sources_are_tables,
+)
 from penstock.checks.sql import (
     sql_calls_no_java,
     sql_comments_are_plain,
@@ -36,6 +44,7 @@ from penstock.checks.sql import (
     sql_is_understood,
     sql_reads_streams_only,
     sql_stays_as_written,
+    sql_uses_spark_windows,
 )
 from penstock.checks.triggers import (
     trigger_fits_mode,

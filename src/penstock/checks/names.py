@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.checks.texts import find_line, is_plain, locate_line, sql_text
+from penstock.checks.sql_text import find_line, is_plain, locate_line, sql_text
 from penstock.model import Finding, Location, Pipeline
 from penstock.text import did_you_mean
 

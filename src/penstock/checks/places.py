@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from penstock.checks.aggregates import sources_of
+from penstock.checks.sql_text import sources_of
 from penstock.model import Finding, Pipeline, Sink, Source, Target
 
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")

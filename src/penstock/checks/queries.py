@@ -1,18 +1,22 @@
-"""Queries: the output mode fits the sink and the steps before it."""
+"""Queries: output modes, watermarks, targets, and what a replayed batch or a record of Kafka means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from penstock.checks.aggregates import (
+from penstock.checks.sql_text import (
+    locate_line,
     sources_of,
+    sql_steps,
+    sql_text,
     steps_of,
     surely_does_not_group,
     surely_groups,
     surely_groups_by_time,
 )
-from penstock.checks.texts import sql_text
-from penstock.model import Finding, Pipeline
+from penstock.model import Finding, Pipeline, Step
+from penstock.sql import Token, parse
 from penstock.text import join_words
 
 
@@ -73,3 +77,53 @@ def windows_end(pipeline: Pipeline) -> Iterator[Finding]:
         if updates and not any(source.watermark for source in sources):
             says = f"step {step.name!r} groups by windows, and no source has a watermark: its state grows without limit"
             yield Finding("windows-end", step.at, says, "add 'watermark' to the source", "warning")
+
+
+# Each returns something else when a batch is replayed; now() does not: it is the batch time in the offset log.
+_NONDETERMINISTIC = frozenset(
+    {"uuid", "rand", "random", "randn", "randstr", "uniform", "shuffle", "spark_partition_id"}
+    | {"monotonically_increasing_id"}
+)
+
+
+def keys_come_again(pipeline: Pipeline) -> Iterator[Finding]:
+    """Rows that are upserted by key come from deterministic steps."""
+    for sink in pipeline.sinks:
+        targets = [target for target in sink.targets if target.connector.upserts]
+        if not targets:
+            continue
+        names = {*pipeline.upstream(sink.reads), *(f"{sink.name}.{target.name}" for target in targets)}
+        for step, text in sql_steps(pipeline):
+            call = _find_nondeterministic_call(text) if step.name in names else None
+            if call is not None:
+                says = f"step {step.name!r} calls {call.name}(), which returns other values when a batch is replayed"
+                why = f"sink {sink.name!r} ({targets[0].connector.kind}) would then contain both rows"
+                fix = "build the key from the record: with 'metadata: true', from its topic, partition and offset"
+                yield Finding("keys-come-again", locate_line(step, call.line), f"{says}; {why}", fix)
+
+
+def _find_nondeterministic_call(text: str) -> Token | None:
+    calls = (first for first, second in pairwise(parse(text).tokens) if first.is_name and second.text == "(")
+    return next((call for call in calls if call.name.lower() in _NONDETERMINISTIC), None)
+
+
+def columns_mean_what_they_say(pipeline: Pipeline) -> Iterator[Finding]:
+    """Rows with the columns `key` and `value` become records with that key and that value."""
+    for sink in pipeline.sinks:
+        node = pipeline.streams.get(sink.reads)
+        columns = _columns(node) if isinstance(node, Step) else []
+        for target in sink.targets:
+            found = target.connector.columns_warning(columns) if columns and not target.select else None
+            if found is not None:
+                says = f"sink {sink.name!r}: {target.connector.kind} {found[0]}"
+                yield Finding("columns-mean-what-they-say", target.at, says, found[1], severity="warning")
+
+
+def _columns(step: Step) -> list[str]:
+    """The columns that a step selects; empty if unknown without Spark."""
+    from sqlglot import exp
+
+    text = sql_text(step)
+    tree = None if text is None else parse(text).tree
+    names = [str(name) for name in tree.named_selects] if isinstance(tree, exp.Query) else []
+    return names if all(names) and "*" not in names else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.checks.aggregates import sources_of, steps_of, surely_groups
+from penstock.checks.sql_text import sources_of, steps_of, surely_groups
 from penstock.connector import MICRO_BATCHES
 from penstock.model import Finding, Pipeline, Sink
 from penstock.options import seconds

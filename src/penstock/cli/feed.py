@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli import _feeding, print_status
-from penstock.cli._targets import TargetOptions, parse_target, secret
+from penstock.cli import _feeds as _feeding
+from penstock.cli import print_status
+from penstock.cli._feeds import TargetOptions, parse_target, secret
 from penstock.connectors.kafka import EMBEDDED
 from penstock.errors import CallError
 from penstock.feeds import FEEDS, STREAMS, TEXTS, Record, Shape, recording
-from penstock.feeds.backoff import utc_now
 from penstock.feeds.disorder import Disorder, DisorderInjector
-from penstock.feeds.http import HttpStream, Resume
+from penstock.feeds.http import HttpStream, Resume, utc_now
 from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Live, Pace, RecordedPace, Steady, Unpaced
 from penstock.feeds.replay import Replay

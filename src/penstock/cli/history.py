@@ -9,7 +9,7 @@ import click
 
 from penstock.cli._find import storage_of
 from penstock.events import EventTail
-from penstock.watch.history import history_lines
+from penstock.watch.terminal import history_lines
 
 
 @click.command(short_help="Show what happened to a pipeline: starts, stops, restarts and their reasons, gaps.")

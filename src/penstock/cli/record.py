@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from penstock.cli import _feeding, print_status
-from penstock.cli._targets import WAIT_SECONDS, TargetOptions, parse_topic
+from penstock.cli import _feeds as _feeding
+from penstock.cli import print_status
+from penstock.cli._feeds import WAIT_SECONDS, TargetOptions, parse_topic
 from penstock.connectors.kafka import EMBEDDED, KafkaSink, KafkaSource
 from penstock.errors import CallError
 from penstock.feeds.topic import Recorder

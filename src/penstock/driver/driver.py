@@ -27,8 +27,7 @@ from penstock.storage.layout import Storage
 from penstock.storage.lease import must_hold
 from penstock.storage.verify import SinkStorage
 from penstock.supervise.protocol import RunOptions
-from penstock.watch.emitter import EventEmitter
-from penstock.watch.state import StateLimit, default_limit
+from penstock.watch.emitter import EventEmitter, StateLimit, default_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

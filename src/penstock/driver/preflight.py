@@ -16,7 +16,7 @@ from penstock.events import Emit
 from penstock.model import Pipeline, Sink, Source
 from penstock.storage import files
 from penstock.storage.layout import Storage
-from penstock.storage.reset import reset_sink
+from penstock.storage.restore import reset_sink
 from penstock.storage.verify import SinkStorage, find_problems
 from penstock.watch.snapshot import rows_by_source
 

@@ -21,9 +21,7 @@ def sink_storages(pipeline: Pipeline, storage: Storage) -> dict[str, SinkStorage
     """The storage of each sink that has a checkpoint with batches."""
     kept = [sink for sink in pipeline.sinks if sink.native is None or sink.native.has_checkpoint]
     return {
-        sink.name: SinkStorage(sink.name, storage, _log_url(sink))
-        for sink in kept
-        if not sink.trigger.is_continuous
+        sink.name: SinkStorage(sink.name, storage, _log_url(sink)) for sink in kept if not sink.trigger.is_continuous
     }
 
 

@@ -24,8 +24,8 @@ from penstock.spark.internals import (
     to_list,
     walk,
 )
+from penstock.watch.emitter import OPEN_WINDOWS
 from penstock.watch.snapshot import LATE, ROWS_IN
-from penstock.watch.state import OPEN_WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

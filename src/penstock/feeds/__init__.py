@@ -19,7 +19,7 @@ from penstock.feeds.generators import (
     tweets,
     weblogs,
 )
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 
 
 class Feed(Protocol):

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from penstock.feeds.generators import SeededRandom
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 
 _MAX_RECORDS_LATER = 100
 

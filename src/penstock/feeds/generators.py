@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from random import Random
 
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 from penstock.options import parse_time
 
 _TWO_DIGITS = tuple(f"{number:02}" for number in range(60))

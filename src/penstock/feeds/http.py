@@ -16,19 +16,54 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from penstock.errors import CallError, PenstockError, RefusedError, UnreachableError
-from penstock.feeds import rows
-from penstock.feeds.backoff import Backoff, parse_retry_after, utc_now
+from penstock.feeds import records as rows
 from penstock.feeds.loop import Clock
-from penstock.feeds.record import NOTHING, Record
+from penstock.feeds.records import NOTHING, Record
 from penstock.options import Secret
 
 _MAX_SEEN_IDS = 100_000
 _TICK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Doubles after each consecutive failure, with jitter so that clients do not reconnect together."""
+
+    first_seconds: float = 1.0
+    longest_seconds: float = 60.0
+
+    def wait_seconds(self, failures: int, jitter: float) -> float:
+        """The wait after that many consecutive failures; `jitter` between 0 and 1 takes off up to half."""
+        whole = min(self.first_seconds * 2.0 ** min(failures - 1, 60), self.longest_seconds)
+        return whole * (1 - jitter / 2)
+
+
+def parse_retry_after(text: str | None, now: float) -> float | None:
+    """The seconds that a `Retry-After` header asks for, as a number or a date; None if it is absent or malformed."""
+    if not text:
+        return None
+    try:
+        wait_seconds = float(text)
+    except ValueError:
+        try:
+            when = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        zoned = when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+        wait_seconds = zoned.timestamp() - now
+    return max(0.0, wait_seconds) if math.isfinite(wait_seconds) else None
+
+
+def utc_now() -> float:
+    """The current time in seconds since 1970."""
+    return datetime.now(timezone.utc).timestamp()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Steady, Unpaced
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

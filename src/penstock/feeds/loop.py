@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.feeds.pace import Pace
-from penstock.feeds.record import NOTHING, Record
+from penstock.feeds.records import NOTHING, Record
 
 _POLL_SECONDS = 0.1
 _FLUSH_SECONDS = 1.0

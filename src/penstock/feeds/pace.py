@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from penstock.feeds.record import NOTHING, Record
+from penstock.feeds.records import NOTHING, Record
 
 MAX_RECORDS = 1000
 _SLICES_PER_SECOND = 20

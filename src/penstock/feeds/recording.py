@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CallError
-from penstock.feeds.record import Record
+from penstock.feeds.records import Record
 
 _VERSION = 1
 _MAGIC = b'{"penstock": "recording"'

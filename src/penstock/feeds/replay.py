@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import CallError
-from penstock.feeds import recording, rows
-from penstock.feeds.record import Record
+from penstock.feeds import recording
+from penstock.feeds import records as rows
+from penstock.feeds.records import Record
 from penstock.text import did_you_mean, join_words, show
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from penstock.errors import CallError, PenstockError, UnreachableError
 from penstock.feeds.loop import Clock
-from penstock.feeds.record import Record
 from penstock.feeds.recording import Heading, format_heading, format_record
+from penstock.feeds.records import Record
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

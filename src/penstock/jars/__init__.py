@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.jars.cache import Problem, cache_folder, find_problems, paths, verify
-from penstock.jars.fetching import Progress, fetch
-from penstock.jars.lock import GROUPS, LOCK, Jar, Lock
+from penstock.jars.ivy import Progress, fetch
+from penstock.jars.lock import GROUPS, LOCK, Jar, Lock, Problem, cache_folder, find_problems, paths, verify
 
 __all__ = [
     "GROUPS",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.jars import ivy
-from penstock.jars.cache import sha256
+from penstock.jars.lock import sha256
 
 
 def lock_lines(group: str, coordinates: Sequence[str], *, alone: bool = False) -> list[str]:

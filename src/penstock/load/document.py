@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import LoadError
-from penstock.load.nodes import read_sink, read_source, read_step
+from penstock.load.nodes import check_unique_names, read_section, read_sink, read_source, read_step
 from penstock.load.reader import Document, Reader, sort_by_location
-from penstock.load.secrets import check_secrets
-from penstock.load.sections import check_unique_names, read_section
 from penstock.load.settings import (
     read_history,
     read_listeners,
@@ -22,6 +20,7 @@ from penstock.load.settings import (
     read_webhooks,
 )
 from penstock.load.spark_names import suggest_key
+from penstock.load.variables import check_secrets
 from penstock.model import Finding, Pipeline
 
 __all__ = ["Document", "to_pipeline"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,3 +70,27 @@ def to_text(value: object) -> str:
     if isinstance(value, Secret):
         return value
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_WORDS: dict[str, bool | float | None] = {
+    "": None,
+    "~": None,
+    **dict.fromkeys(("null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".inf", "+.inf"), float("inf")),
+    "-.inf": float("-inf"),
+    ".nan": float("nan"),
+}
+# 007, 1_000, 0x1F and 12:30 stay text: a code or a time is not a number.
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,300})")
+_FLOAT = re.compile(r"[-+]?((0|[1-9][0-9]{0,300})(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
+
+
+def parse_scalar(text: str) -> str | int | float | bool | None:
+    """Parse an unquoted scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text

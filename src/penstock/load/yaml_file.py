@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 import yaml
 
 from penstock.errors import LoadError
-from penstock.load.reader import Document, sort_by_location
-from penstock.load.scalars import parse_scalar
+from penstock.load.reader import Document, parse_scalar, sort_by_location
 from penstock.model import Finding, Keys, Location
 
 MAX_BYTES = 1_000_000

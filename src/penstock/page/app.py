@@ -17,10 +17,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from penstock.page.explore import BusyError, Previews
-from penstock.page.guard import Guard, log_loop_error
+from penstock.page.guard import Guard, PageToken, log_loop_error
 from penstock.page.live import Live, message
-from penstock.page.tokens import PageToken
-from penstock.permissions import find_other_writers
+from penstock.storage.files import find_other_writers
 from penstock.watch.board import NAME, Board
 from penstock.watch.metrics import CONTENT_TYPE, prometheus
 

@@ -14,8 +14,7 @@ from penstock.events import Event, describe, kind_of
 from penstock.redaction import redact_values
 from penstock.watch.board import Board
 from penstock.watch.reducer import PipelineReducer
-from penstock.watch.series import VALUES
-from penstock.watch.views import PipelineView
+from penstock.watch.views import VALUES, PipelineView
 
 REFRESH_SECONDS = 0.5
 _MAX_QUEUED = 64

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.errors import CallError
 from penstock.page.app import app
-from penstock.page.tokens import new_token, token_file
+from penstock.page.guard import new_token, token_file
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _MAX_CONNECTIONS = 256

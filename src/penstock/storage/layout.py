@@ -1,18 +1,18 @@
 """A pipeline's storage: every path in it is spelled here, once.
 
-    <storage>/<pipeline>/
-      pipeline.json                    manifest: the graph of the last run
-      lease, lease.<token>             which process may write here
-      events/<day>.jsonl               event log
-      checkpoints/<sink>/              Spark's checkpoint
-      checkpoints/<sink>.json          owner: the pipeline and sink that the checkpoint belongs to
-      ledger/<sink>/<target>.json      ledger: the last batch of each target
-      ledger/<sink>/begun              intent record: the batch in progress
-      ledger/<sink>/batches/<n>.json   journal: one record per committed batch
-      sources/<source>.json            identities of what a source reads
-      before/<mark>/                   checkpoints and ledgers that a reset or a restore replaced
-      backups/<mark>/                  `penstock checkpoint backup`
-      logs/                            the driver's log, if the storage is a local folder
+<storage>/<pipeline>/
+  pipeline.json                    manifest: the graph of the last run
+  lease, lease.<token>             which process may write here
+  events/<day>.jsonl               event log
+  checkpoints/<sink>/              Spark's checkpoint
+  checkpoints/<sink>.json          owner: the pipeline and sink that the checkpoint belongs to
+  ledger/<sink>/<target>.json      ledger: the last batch of each target
+  ledger/<sink>/begun              intent record: the batch in progress
+  ledger/<sink>/batches/<n>.json   journal: one record per committed batch
+  sources/<source>.json            identities of what a source reads
+  before/<mark>/                   checkpoints and ledgers that a reset or a restore replaced
+  backups/<mark>/                  `penstock checkpoint backup`
+  logs/                            the driver's log, if the storage is a local folder
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.model import Location, Pipeline, Sink
-from penstock.permissions import find_other_writers
 from penstock.storage import files
+from penstock.storage.files import find_other_writers
 from penstock.storage.manifest import manifest
 
 DEFAULT = ".penstock"

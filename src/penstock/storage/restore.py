@@ -138,3 +138,24 @@ def _list_files(storage: Path) -> Iterator[str]:
         for file in sorted((storage / part).rglob("*")):
             if file.is_file():
                 yield str(file.relative_to(storage))
+
+
+def reset_sink(sink: SinkStorage, mark: str) -> str:
+    """Move a sink's checkpoint and ledger aside; returns where they are."""
+    place = Storage(sink.storage.replaced(mark))
+    _move(sink.storage.checkpoint(sink.name), place.checkpoint(sink.name))
+    _move(sink.storage.ledger(sink.name), place.ledger(sink.name))
+    return place.url
+
+
+def _move(old: str, new: str) -> None:
+    if not files.list_names(old):
+        return
+    if files.is_local(old):
+        Path(new).parent.mkdir(parents=True, exist_ok=True)
+        Path(old).rename(new)
+        return
+    import fsspec
+
+    system, path = fsspec.url_to_fs(old)
+    system.mv(path, fsspec.url_to_fs(new)[1], recursive=True)

@@ -17,7 +17,7 @@ from penstock.errors import BuildError
 from penstock.model import Source
 from penstock.options import quote
 from penstock.spark.internals import MemoryStream
-from penstock.testing import columns
+from penstock.testing import encode as columns
 from penstock.testing.case import Given
 from penstock.testing.encode import Encoder, csv_line, json_text, to_json_value
 

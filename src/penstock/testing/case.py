@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.model import Keys, Location
-from penstock.testing.values import Row
+from penstock.testing.difference import Row
 
 Moment = Literal["after_write", "before_commit"]
 MOMENTS: tuple[Moment, ...] = ("after_write", "before_commit")

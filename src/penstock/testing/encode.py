@@ -1,4 +1,4 @@
-"""Encodes test rows as the records that a connector would deliver: bytes and text, not yet decoded."""
+"""The columns that a row of a test may have, determined without Spark."""
 
 from __future__ import annotations
 
@@ -10,12 +10,69 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from penstock.checks import ddl
+from penstock.connectors.files import FileSource
 from penstock.model import Decode, Source
-from penstock.testing import columns
 from penstock.testing.case import Given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+#: Keys of a given row that are not columns: the record's metadata, and the raw text instead of fields.
+RECORD, RAW = "_record", "_value"
+STRUCTURED = ("json", "csv", "avro")
+
+
+def is_structured(source: Source) -> bool:
+    """Whether a record's value has fields."""
+    return source.value is not None and source.value.format in STRUCTURED
+
+
+def takes_text(source: Source) -> bool:
+    """Whether a row can be given as the raw text of a record."""
+    if isinstance(source.connector, FileSource):
+        return source.connector.format in ("text", "json", "csv")
+    return source.connector.value_column is not None
+
+
+def row_columns(source: Source) -> tuple[str, ...] | None:
+    """The columns of a given row; None if only Spark knows them."""
+    try:
+        columns = _fields(source) if is_structured(source) else _raw(source)
+    except (ddl.DdlError, ValueError):
+        return None
+    if columns is None:
+        return None
+    own = (RECORD, RAW) if is_structured(source) else (RECORD,)
+    key = ("key",) if source.key and is_structured(source) else ()
+    return (*columns, *key, *own)
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """The column names of `name type, name type`."""
+    return tuple(column.name for column in ddl.parse_columns(text))
+
+
+def _fields(source: Source) -> tuple[str, ...] | None:
+    if source.value is None:
+        return None
+    if source.value.format != "avro":
+        return column_names(source.value.schema)
+    schema = json.loads(source.value.schema)
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    return tuple(field["name"] for field in fields) if fields else ("value",)
+
+
+def _raw(source: Source) -> tuple[str, ...] | None:
+    connector = source.connector
+    if isinstance(connector, FileSource):
+        return (
+            column_names(connector.schema_) if connector.schema_ else ("value",) if connector.format == "text" else None
+        )
+    schema = connector.declared_schema or connector.spark_columns
+    return column_names(schema) if schema else None
+
 
 _HEADER = b"\x00\x00\x00\x00\x01"
 
@@ -35,12 +92,12 @@ class Encoder:
         """The value of a record as text or bytes."""
         if not isinstance(row, Mapping):
             return row
-        if columns.RAW in row:
-            return row[columns.RAW]
+        if RAW in row:
+            return row[RAW]
         decode = self.source.value
-        if decode is None or decode.format not in columns.STRUCTURED:
+        if decode is None or decode.format not in STRUCTURED:
             return _as_text(row.get(self.source.connector.value_column or "value"))
-        excluded = {columns.RECORD, *(("key",) if self.source.key else ())}
+        excluded = {RECORD, *(("key",) if self.source.key else ())}
         return encode_fields(decode, {name: value for name, value in row.items() if name not in excluded}, self.spark)
 
     def _record(self, row: Given, names: Sequence[str], number: int) -> dict[str, Any]:
@@ -50,16 +107,16 @@ class Encoder:
             record[value_column] = self.value(row)
         if not isinstance(row, Mapping):
             return record
-        if not columns.is_structured(self.source):
-            excluded = (value_column, columns.RECORD)
+        if not is_structured(self.source):
+            excluded = (value_column, RECORD)
             record |= {name: value for name, value in row.items() if name not in excluded}
         if "key" in row and "key" in names:
             record["key"] = self._key(row["key"])
-        return record | dict(row.get(columns.RECORD) or {})
+        return record | dict(row.get(RECORD) or {})
 
     def _key(self, key: Any) -> Any:
         decode = self.source.key
-        if decode is not None and decode.format in columns.STRUCTURED and isinstance(key, Mapping):
+        if decode is not None and decode.format in STRUCTURED and isinstance(key, Mapping):
             return encode_fields(decode, key, self.spark)
         return _as_text(key)
 
@@ -73,7 +130,7 @@ def encode_fields(decode: Decode, fields: Mapping[str, Any], spark: SparkSession
     if decode.format == "json":
         return json_text(fields)
     if decode.format == "csv":
-        return csv_line(fields, columns.column_names(decode.schema), decode.options)
+        return csv_line(fields, column_names(decode.schema), decode.options)
     return _avro(decode, fields, spark)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from penstock.model import Finding, Keys, Location, Pipeline, Source, closest
-from penstock.testing import columns
+from penstock.testing import encode as columns
 from penstock.testing.case import MOMENTS, Batch, Case, Expected, Given, Moment
 from penstock.text import did_you_mean, join_words, show
 

@@ -9,10 +9,10 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from penstock.load.scalars import parse_scalar
+from penstock.load.reader import parse_scalar
 from penstock.options import Secret
+from penstock.testing.difference import format_value
 from penstock.testing.result import Result
-from penstock.testing.values import format_value
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

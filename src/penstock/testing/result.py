@@ -11,8 +11,7 @@ from penstock.errors import PenstockError
 from penstock.model import Pipeline, closest
 from penstock.testing.bench import Bench
 from penstock.testing.case import Case, Expected
-from penstock.testing.difference import Line, compare
-from penstock.testing.values import Row
+from penstock.testing.difference import Line, Row, compare
 from penstock.text import did_you_mean, join_words
 
 if TYPE_CHECKING:

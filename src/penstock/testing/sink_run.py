@@ -18,8 +18,7 @@ from penstock.spark.internals import recent_progress
 from penstock.storage.layout import Storage
 from penstock.testing.carriers import Files, Memory, Table
 from penstock.testing.case import Given, Moment
-from penstock.testing.difference import compare
-from penstock.testing.values import Row, collect_rows
+from penstock.testing.difference import Row, collect_rows, compare
 from penstock.watch.snapshot import snapshot
 
 if TYPE_CHECKING:

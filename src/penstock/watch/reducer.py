@@ -11,9 +11,8 @@ from typing import Any
 
 from penstock.events import Event, State, epoch_seconds, kind_of
 from penstock.storage.manifest import named_sources
-from penstock.watch.series import Point, Series
 from penstock.watch.snapshot import phases, read_share, rows_by_source, snapshot
-from penstock.watch.views import PipelineView, QueryView
+from penstock.watch.views import PipelineView, Point, QueryView, Series
 
 _MAX_EVENTS = 500
 #: The states in which a process of the pipeline must be running.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.watch.snapshot import Snapshot
+from penstock.events import describe
+from penstock.text import printable
+from penstock.watch.snapshot import Snapshot, snapshot_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -89,3 +91,38 @@ def table(totals: Iterable[Total], waiting: str = "") -> Table:
 def format_time(timestamp: str) -> str:
     """Spark's `2019-02-05T10:05:00.000Z` as `2019-02-05 10:05:00`."""
     return timestamp.replace("T", " ").removesuffix("Z").removesuffix(".000")
+
+
+Event = Mapping[str, Any]
+
+
+def history_lines(events: Iterable[Event]) -> Iterator[str]:
+    """Every event with its time; the batches between two other events are one line per query."""
+    batches: dict[str, list[tuple[Event, Snapshot]]] = {}
+    for event in events:
+        snapshot = snapshot_of(event)
+        if snapshot is not None:
+            batches.setdefault(snapshot.query, []).append((event, snapshot))
+            continue
+        yield from _summarize_each(batches)
+        yield f"{_time(event)}  {describe(event)}"
+    yield from _summarize_each(batches)
+
+
+def _summarize_each(batches: dict[str, list[tuple[Event, Snapshot]]]) -> Iterator[str]:
+    for query in batches.values():
+        yield f"{_time(query[-1][0])}  {_summarize([snapshot for _, snapshot in query])}"
+    batches.clear()
+
+
+def _summarize(batches: list[Snapshot]) -> str:
+    first, last = batches[0].batch, batches[-1].batch
+    which = f"batch {first}" if first == last else f"batches {first} to {last}"
+    bad = sum(snapshot.bad for snapshot in batches)
+    rows = sum(snapshot.rows_in for snapshot in batches)
+    dropped = f", {bad:,} bad records left out" if bad else ""
+    return printable(f"{batches[0].query}: {which}, {rows:,} rows{dropped}")
+
+
+def _time(event: Event) -> str:
+    return printable(str(event.get("at", ""))[:19].replace("T", " "))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.checks.hints import find_flink_windows, suggest_query_start
+from penstock.checks.sql import find_flink_windows, suggest_query_start
 from penstock.sql import parse
 
 

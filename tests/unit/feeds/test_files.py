@@ -7,7 +7,7 @@ from tests.unit.feeds.clocks import FakeClock
 
 from penstock.errors import CallError, PenstockError
 from penstock.feeds import FEEDS, Record
-from penstock.feeds.files import FilesTarget
+from penstock.feeds.targets import FilesTarget
 
 
 def test_a_file_is_hidden_until_it_is_complete(tmp_path):

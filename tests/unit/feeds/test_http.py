@@ -12,9 +12,8 @@ from tests.unit.feeds.clocks import FakeClock
 from tests.unit.feeds.streams import Server, ids, refuses, sends, serving, tweet
 
 from penstock.errors import CallError, RefusedError, UnreachableError
-from penstock.feeds.backoff import Backoff, parse_retry_after
-from penstock.feeds.http import HttpStream, Resume, parse_url
-from penstock.feeds.record import NOTHING, Record
+from penstock.feeds.http import Backoff, HttpStream, Resume, parse_retry_after, parse_url
+from penstock.feeds.records import NOTHING, Record
 from penstock.options import Secret
 
 IDS = Resume(field="id", parameter="since_id")

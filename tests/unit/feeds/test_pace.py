@@ -9,7 +9,7 @@ from penstock.feeds import FEEDS, Record
 from penstock.feeds.disorder import Disorder, DisorderInjector
 from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Burst, Live, RecordedPace, Steady, Unpaced
-from penstock.feeds.record import NOTHING
+from penstock.feeds.records import NOTHING
 
 
 def at(*seconds: float) -> list[Record]:

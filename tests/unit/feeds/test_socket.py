@@ -10,7 +10,7 @@ from penstock.errors import CallError
 from penstock.feeds import FEEDS
 from penstock.feeds.loop import FeedLoop
 from penstock.feeds.pace import Unpaced
-from penstock.feeds.socket import SocketTarget
+from penstock.feeds.targets import SocketTarget
 from penstock.services.kafka import free_port
 
 

@@ -14,9 +14,8 @@ from tests.unit.page.requests import raw, request
 
 from penstock.errors import CallError
 from penstock.page.app import _find_trust_problem
-from penstock.page.guard import MAX_BODY_BYTES
+from penstock.page.guard import MAX_BODY_BYTES, PageToken, new_token, token_file
 from penstock.page.server import Endpoint, ServedPage, serve
-from penstock.page.tokens import PageToken, new_token, token_file
 
 
 def test_s1_the_page_listens_on_loopback_only_and_any_other_address_needs_tls(site: Site):

@@ -12,8 +12,7 @@ from penstock.driver.recorder import append_batch, journal_missing_commits
 from penstock.storage.journal import RecordError
 from penstock.storage.layout import Storage
 from penstock.storage.ledger import write_intent
-from penstock.storage.reset import reset_sink
-from penstock.storage.restore import BackupError, backup, from_backup, from_journal
+from penstock.storage.restore import BackupError, backup, from_backup, from_journal, reset_sink
 from penstock.storage.verify import SinkStorage, find_problems
 
 META = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})

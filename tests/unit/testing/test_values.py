@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from penstock.testing.values import Map, format_value, same
+from penstock.testing.difference import Map, format_value, same
 
 MOMENT = datetime(2019, 2, 5, 10, 0, tzinfo=ZoneInfo("UTC"))
 VIENNA = MOMENT.astimezone(ZoneInfo("Europe/Vienna"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.watch.state import OpenWindows, StateLimit
+from penstock.watch.emitter import OpenWindows, StateLimit
 
 MINUTE = 60_000_000
 

@@ -148,7 +148,7 @@ class EventHubsSource(EventHubOptions, SourceOptions):
     events_per_trigger: int | None = Field(default=None, ge=1, description="Maximum events in one batch.")
     on_data_loss: Literal["fail", "skip", "earliest"] = Field(
         default="fail",
-        description="When events expired before they were read: stop, or continue at the end or at the first event.",
+        description="When events expired before they were read: stop, or continue at the next or the first.",
     )
 
     @field_validator("start")

@@ -117,9 +117,11 @@ class JdbcSource(JdbcOptions, SourceOptions):
         default=None, description="Read in parallel, split by this column: a number, a date or a time."
     )
     lower_bound: str | int | None = Field(
-        default=None, description="The start of the range of partition_column to split."
+        default=None, description="Start of the range to split; rows below it are read too."
     )
-    upper_bound: str | int | None = Field(default=None, description="The end of that range.")
+    upper_bound: str | int | None = Field(
+        default=None, description="End of the range to split; rows above it are read too."
+    )
     partitions: int | None = Field(default=None, ge=2, description="Number of partitions.")
     version_query: str | None = Field(
         default=None, description="A SELECT of one value that differs when the table has changed."

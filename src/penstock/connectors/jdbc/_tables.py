@@ -54,7 +54,7 @@ class SinkTable:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Its columns now."""
+        """The current columns."""
         return self.connection.columns(self.name)
 
     def create(self, schema: StructType, key: Sequence[str]) -> None:

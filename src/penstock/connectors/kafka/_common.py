@@ -48,7 +48,7 @@ class KafkaOptions(ConnectorOptions):
 
     @property
     def client_settings(self) -> dict[str, Any]:
-        """What a Python client of confluent-kafka needs to reach the same brokers as the same user."""
+        """Settings of a confluent-kafka client for the same brokers and user."""
         own = settings.client_options(self.options)
         return {"bootstrap.servers": str(self.servers), **own, **self.security.client()}
 
@@ -58,7 +58,7 @@ class KafkaOptions(ConnectorOptions):
 
     @property
     def services(self) -> tuple[str, ...]:
-        """`embedded` is the broker of this machine."""
+        """Kafka, if `servers` is `embedded`."""
         return ("kafka",) if self.servers == EMBEDDED else ()
 
     def with_service_address(self, service: str, address: str) -> Self:
@@ -66,7 +66,7 @@ class KafkaOptions(ConnectorOptions):
         return self.model_copy(update={"servers": address}) if service in self.services else self
 
     def create_missing(self, error: Exception) -> str | None:
-        """The embedded broker is for trying things out: a topic is created when a pipeline first names it."""
+        """Create missing topics: the embedded broker is for experiments."""
         if not isinstance(error, MissingTopicError):
             return None
         create_topics(error.servers, error.topics)

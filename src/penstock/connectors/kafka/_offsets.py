@@ -132,7 +132,7 @@ def find_missing(client: Client, start: Positions, end: Positions, rows: int) ->
 def _describe_loss(client: Client, gaps: list[Gap]) -> str:
     lost = ", ".join(_describe_gap(gap) for gap in gaps[:5]) + (f" and {len(gaps) - 5} more" if len(gaps) > 5 else "")
     fix = (
-        "'on_data_loss: skip' continues at the end, 'earliest' at the first offset there is; both record the gap. "
+        "'on_data_loss: skip' continues without them, 'earliest' at the first offset there is; both record the gap. "
         "Another 'storage' or pipeline name starts from the beginning"
     )
     return f"Kafka at {_servers(client)} no longer has records that the checkpoint expects: {lost}; {fix}"

@@ -47,7 +47,7 @@ class Tls(Options):
 
     @property
     def material(self) -> Material:
-        """What the files hold, as PEM text."""
+        """The content of the files, as PEM text."""
         return load_material(self.ca, self.cert, self.key, self.password)
 
 
@@ -84,7 +84,7 @@ class Sasl(Options):
 
 @dataclass(frozen=True)
 class Security:
-    """How a connection to the brokers is secured, if it is."""
+    """TLS and SASL of a connection to the brokers."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None

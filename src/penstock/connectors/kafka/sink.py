@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TRANSACTION_TIMEOUT = "5 minutes"
 _WRITERS = 1
-#: The columns that Spark's own Kafka sink gives a meaning to.
+#: The columns that Spark's own Kafka sink reads.
 _SPARK_COLUMNS = frozenset({"key", "value", "topic", "partition", "headers"})
 
 
@@ -117,7 +117,7 @@ class KafkaSink(KafkaOptions, SinkOptions):
         )
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
-        """The columns that options name are there."""
+        """The columns that options name exist."""
         for option in ("key", "topic_column", "value_column", "headers"):
             if name := getattr(self, option):
                 # A field of a struct is named with a dot.

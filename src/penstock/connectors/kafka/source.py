@@ -61,7 +61,7 @@ class KafkaSource(KafkaOptions, SourceOptions):
     headers: bool = Field(default=False, description="Add the records' headers.")
     on_data_loss: Literal["fail", "skip", "earliest"] = Field(
         default="fail",
-        description="When records are lost before they were read: stop, or continue at the end or the first offset.",
+        description="When records are lost before they were read: stop, or continue at the next or the first.",
     )
     commit_to_group: str | None = Field(
         default=None, min_length=1, description="A consumer group to commit offsets to after each batch."
@@ -122,7 +122,7 @@ class KafkaSource(KafkaOptions, SourceOptions):
         return self.model_copy(update={"tls": None, "sasl": None}).read(spark).schema
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """key, value, topic, partition, offset, timestamp, timestampType, and headers when asked for."""
+        """key, value, topic, partition, offset, timestamp, timestampType, and headers if enabled."""
         options = {
             "kafka.bootstrap.servers": self.servers,
             **self.security.spark(),

@@ -1,4 +1,4 @@
-"""Fields of JSON rows: lookup by dotted name, conversion to times, time shifts, JSON encoding."""
+"""The record of a feed: a key and a value, as bytes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,30 @@ import base64
 import json
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.options import parse_time
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """One record to send; `time` is its event time in seconds since 1970."""
+
+    key: bytes | None
+    value: bytes | None
+    time: float | None = None
+    stream: int = 0
+    """Which of the feed's streams it belongs to: clicks are the second stream of `ads`."""
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp: int | None = None
+    """The Kafka timestamp in milliseconds; None leaves it to the producer."""
+
+
+#: Yielded by a live stream while it is idle, so that the loop can serve its targets.
+NOTHING = Record(None, None, stream=-1)
+
 
 #: The result of `get_field` for a missing name; None is a value.
 MISSING = object()

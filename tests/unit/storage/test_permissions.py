@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from penstock.permissions import other_writers
+from penstock.storage.files import other_writers
 
 US, OTHER = 54_321, 54_322
 

@@ -1,13 +1,52 @@
-"""Detects aggregations in SQL, as far as possible without Spark."""
+"""The SQL of steps and targets, for rules: where it is, and what it surely does."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.checks.texts import sql_text
-from penstock.model import Pipeline, Source, Step
+from penstock.model import Location, Pipeline, Source, Step
 from penstock.sql import parse
+from penstock.steps.sql import SqlStep
+
+
+def sql_text(step: Step) -> str | None:
+    """The SQL of a step; None if it has none."""
+    text = getattr(step.what, "text", None)
+    return text if isinstance(text, str) else None
+
+
+def sql_steps(pipeline: Pipeline) -> Iterator[tuple[Step, str]]:
+    """The SQL steps with their text, including the selections of targets."""
+    for step in [*pipeline.steps, *_target_selections(pipeline)]:
+        text = sql_text(step)
+        if text is not None:
+            yield step, text
+
+
+def _target_selections(pipeline: Pipeline) -> Iterator[Step]:
+    for sink in pipeline.sinks:
+        for target in sink.targets:
+            text = target.sql(sink.reads)
+            if text:
+                yield Step(f"{sink.name}.{target.name}", target.at, SqlStep(text=text), (sink.reads,))
+
+
+def locate_line(step: Step, line: int) -> Location:
+    """The location of a line in the step's text, counted from 1."""
+    start = step.text_at or step.at
+    return Location(start.file, start.line + line - 1)
+
+
+def find_line(text: str, name: str) -> int:
+    """The first line of the text that contains a name."""
+    lines = (token.line for token in parse(text).tokens if token.text.lower() == name.lower())
+    return next(lines, 1)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is a single word, like the names of streams."""
+    return name.replace("_", "").isalnum()
 
 
 def surely_groups(pipeline: Pipeline, step: Step) -> bool:
