@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from penstock.errors import CallError
 from penstock.pipeline import Pipeline
 from penstock.preview import query as previews
-from penstock.preview.query import Limits, Preview, RowBatch
-from penstock.preview.values import plain_value
+from penstock.preview.query import Limits, Preview, RowBatch, plain_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock import checks, load, model
 from penstock.connectors import SINKS, SOURCES
 from penstock.load.document import Document, to_pipeline
-from penstock.load.struct_types import replace_struct_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.engine.queries import Queries
+
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _log = logging.getLogger("penstock")
@@ -142,3 +143,38 @@ class Pipeline:
 
     def _here(self, depth: int = 2) -> model.Location:
         return model.Location(self._file, sys._getframe(depth).f_lineno)
+
+
+def replace_struct_types(value: Any) -> Any:
+    """Replace every StructType inside a value by its DDL."""
+    if _kind(value) == "struct":
+        return to_ddl(value)
+    return {key: replace_struct_types(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def to_ddl(schema: Any) -> str:
+    """Convert a StructType to DDL: `id bigint NOT NULL, name string`."""
+    return ", ".join(_field(field, " ") for field in schema.fields)
+
+
+def _field(field: Any, separator: str) -> str:
+    plain = re.fullmatch(r"[A-Za-z_]\w*", field.name)
+    name = field.name if plain else "`" + field.name.replace("`", "``") + "`"
+    return f"{name}{separator}{_type(field.dataType)}" + ("" if field.nullable else " NOT NULL")
+
+
+def _type(data_type: Any) -> str:
+    kind = _kind(data_type)
+    if kind == "struct":
+        return f"struct<{', '.join(_field(field, ': ') for field in data_type.fields)}>"
+    if kind == "array":
+        return f"array<{_type(data_type.elementType)}>"
+    if kind == "map":
+        return f"map<{_type(data_type.keyType)}, {_type(data_type.valueType)}>"
+    return str(data_type.simpleString())
+
+
+def _kind(value: Any) -> str:
+    # Duck-typed, because loading a file must not import Spark.
+    is_type = callable(getattr(value, "simpleString", None)) and callable(getattr(value, "typeName", None))
+    return str(value.typeName()) if is_type else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
-from penstock.load.struct_types import to_ddl
+from penstock.pipeline import to_ddl
 
 
 def test_spark_reads_the_ddl_of_a_struct_type_as_the_same_type(spark: SparkSession):

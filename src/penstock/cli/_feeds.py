@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import signal
 import sys
 import time
@@ -18,9 +20,9 @@ from penstock.connectors.eventhubs import EventHubsSink
 from penstock.connectors.kafka import KafkaSink, MissingTopicError, create_topics
 from penstock.connectors.kafka.security import Tls
 from penstock.errors import CallError, PenstockError
-from penstock.feeds import values
 from penstock.feeds.kafka import KafkaTarget
 from penstock.feeds.loop import Target
+from penstock.feeds.pace import Burst
 from penstock.feeds.targets import FilesTarget, SocketTarget
 from penstock.options import Secret
 from penstock.text import did_you_mean
@@ -30,7 +32,7 @@ _LOG_SECONDS = 10.0
 
 
 class ParsedValue(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """An option parsed by a function of `penstock.feeds.values`."""
+    """An option parsed by a function of `penstock.cli._feeds`."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
@@ -41,15 +43,6 @@ class ParsedValue(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             return self._read(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-RATE = ParsedValue("rate", values.parse_rate)
-DURATION = ParsedValue("duration", values.parse_duration)
-SHARE = ParsedValue("share", values.parse_share)
-BURST = ParsedValue("burst", values.parse_burst)
-SEPARATOR = ParsedValue("separator", lambda text: text.replace("\\t", "\t"))
-# `max` is None in the feed, but None means "not given" to click.
-SPEED = ParsedValue("speed", lambda text: values.parse_speed_factor(text) or 0.0)
 
 
 class Progress:
@@ -205,3 +198,85 @@ def _build(who: str, make: Callable[[], KafkaSink]) -> KafkaSink:
         says = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else error
         fix = "" if isinstance(error, ValidationError) else "; write kafka:TOPIC"
         raise CallError(f"{who}: {says}{fix}") from error
+
+
+_UNITS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+_BURST = re.compile(r"(?P<times>[\d.]+)x(\s+for\s+(?P<long>.+?))?(\s+every\s+(?P<every>.+))?")
+
+
+def parse_duration(text: str) -> float:
+    """The seconds in '60s', '5m', '1h 30m' or '10 minutes'."""
+    found = _DURATION.findall(text.lower())
+    if not found or _DURATION.sub("", text.lower()).strip() or any(unit not in _UNITS for _, unit in found):
+        raise ValueError(f"{text!r} is not a duration; write 30s, 5m, 1h 30m or '10 minutes'")
+    total = sum(float(count) * _UNITS[unit] for count, unit in found)
+    if total <= 0:
+        raise ValueError(f"{text!r} is zero; write 30s, 5m or 1h")
+    return total
+
+
+def parse_rate(text: str) -> float:
+    """Records per second."""
+    return _positive(text.lower().removesuffix("/s"), f"{text!r} is not a rate; write records a second, like 1000")
+
+
+def parse_share(text: str) -> float:
+    """A share between 0 and 1, from '5%' or '0.05'."""
+    number = text.strip()
+    try:
+        found = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise ValueError(f"{text!r} is not a share; write a percentage, like 5%")
+    return found
+
+
+def parse_speed_factor(text: str) -> float | None:
+    """The factor in '1x' or '10x'; None for 'max'."""
+    if text.strip().lower() == "max":
+        return None
+    return _positive(text.lower().removesuffix("x"), f"{text!r} is not a speed; write 1x, 10x, 0.5x or max")
+
+
+def parse_burst(text: str) -> Burst:
+    """A burst, from '10x' or '10x for 2s every 30s'."""
+    says = f"{text!r} is not a burst; write '10x', or '10x for 2s every 30s'"
+    found = _BURST.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError(says)
+    usual = Burst(_positive(found["times"], says))
+    parsed = Burst(
+        usual.times,
+        parse_duration(found["long"]) if found["long"] else usual.for_seconds,
+        parse_duration(found["every"]) if found["every"] else usual.every_seconds,
+    )
+    if parsed.for_seconds >= parsed.every_seconds:
+        raise ValueError(f"{text!r} is a burst without a pause; make 'for' shorter than 'every'")
+    return parsed
+
+
+def _positive(text: str, says: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not (0 < found < math.inf):
+        raise ValueError(says)
+    return found
+
+
+RATE = ParsedValue("rate", parse_rate)
+DURATION = ParsedValue("duration", parse_duration)
+SHARE = ParsedValue("share", parse_share)
+BURST = ParsedValue("burst", parse_burst)
+SEPARATOR = ParsedValue("separator", lambda text: text.replace("\\t", "\t"))
+# `max` is None in the feed, but None means "not given" to click.
+SPEED = ParsedValue("speed", lambda text: parse_speed_factor(text) or 0.0)

@@ -15,7 +15,6 @@ import click
 
 from penstock.cli import format_finding, print_status
 from penstock.errors import CallError
-from penstock.testing.file_watcher import watch as watch_files
 from penstock.testing.suites import Suite, discover
 from penstock.text import did_you_mean
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.model import Pipeline
     from penstock.testing.difference import Line
     from penstock.testing.result import Result
+
 
 _COLOURS = {"missing": "red", "unexpected": "green", "different": "yellow", "order": "yellow", "says": None}
 _POLL_SECONDS = 0.2
@@ -259,3 +259,39 @@ def follow(selection: Selection, spark: SparkSession, wait: Callable[[], bool], 
 def _sleep() -> bool:
     time.sleep(_POLL_SECONDS)
     return True
+
+
+Stamps = dict[Path, tuple[int, int]]
+
+
+def stamps(files: Iterable[Path]) -> Stamps:
+    """Modification time and size of each file that exists."""
+    found: Stamps = {}
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        found[file] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def diff_stamps(before: Stamps, now: Stamps) -> frozenset[Path]:
+    """Files that were created, removed or saved."""
+    return frozenset(file for file in before.keys() | now.keys() if before.get(file) != now.get(file))
+
+
+def watch_files(
+    files: Callable[[], Iterable[Path]], act: Callable[[frozenset[Path]], None], wait: Callable[[], bool]
+) -> None:
+    """Call `act` with the changed files after every `wait`, until `wait` returns False.
+
+    A file saved while `act` runs is reported in the next call.
+    """
+    seen = stamps(files())
+    while wait():
+        now = stamps(files())
+        saved = diff_stamps(seen, now)
+        seen = now
+        if saved:
+            act(saved)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector import FailureExplainer
 from penstock.engine.build import Read, build, from_connector, refuse
-from penstock.engine.drain import drain
 from penstock.engine.listeners import OnProgress, ProgressReceiver, QueryListener, find_receivers
 from penstock.engine.row_counts import add_counts
 from penstock.engine.static_tables import find_static_tables, keep_fresh
@@ -19,13 +18,16 @@ from penstock.errors import PenstockError, RunError
 from penstock.events import Emit, ignore_event
 from penstock.model import Pipeline, Sink, Source, Trigger
 from penstock.spark.errors import error_class, is_retryable, summary
+from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive
 from penstock.storage.layout import Storage
 from penstock.storage.ledger import Ledger
+from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 
 _ONCE = Trigger("available-now")
 _POLL_SECONDS = 0.25
@@ -242,3 +244,29 @@ class Queries:
 def _with_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
     given = trigger.spark_arguments
     return writer.trigger(**given) if given else writer
+
+
+def drain(spark: SparkSession, queries: Sequence[StreamingQuery], most_seconds: float) -> list[str]:
+    """Finish and commit the running batch of each query, and begin no other; the names of those that did not end."""
+    for query in queries:
+        if has_batches(query):
+            forbid_next_batch(spark, query)
+        else:
+            query.stop()
+    running = list(queries)
+
+    def have_ended() -> bool:
+        running[:] = [query for query in running if not _has_ended(query)]
+        return not running
+
+    wait_until(have_ended, most_seconds)
+    return [str(query.name) for query in running]
+
+
+def _has_ended(query: StreamingQuery) -> bool:
+    if not is_thread_alive(query):
+        return True
+    if not is_in_batch(query):
+        # Asleep until its next trigger, and no batch can begin.
+        query.stop()
+    return not is_thread_alive(query)

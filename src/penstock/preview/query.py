@@ -5,6 +5,7 @@ sources ──► steps ──► [step or SELECT] ──► rows, at most so ma
 
 from __future__ import annotations
 
+import math
 import queue
 import tempfile
 import threading
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.connector import Previewable, SourceOptions
@@ -19,13 +22,13 @@ from penstock.engine.build import Read, build, from_connector, refuse
 from penstock.engine.decode import bad_records
 from penstock.errors import CallError, RunError
 from penstock.model import Pipeline, Source, Step
-from penstock.preview.values import plain_value
 from penstock.spark.errors import summary
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
 
 #: The name of the user's SELECT as a step.
 SELECT_NAME = "your SELECT"
@@ -261,3 +264,41 @@ def _read(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) ->
             window.why = "the stream has ended"
         if window.why:
             return
+
+
+_MOST_TEXT = 2000
+_MOST_ITEMS = 100
+
+
+def plain_value(value: Any) -> Any:
+    """Numbers and truth stay; everything else becomes text, lists and mappings, cut where they are very long."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        # Browsers hold whole numbers up to 2^53 exactly.
+        return value if abs(value) < 2**53 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds").removesuffix(".000")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return _cut("0x" + bytes(value[: _MOST_TEXT // 2]).hex())
+    return _nested(value)
+
+
+def _nested(value: Any) -> Any:
+    if hasattr(value, "asDict"):
+        return {name: plain_value(each) for name, each in value.asDict().items()}
+    if isinstance(value, dict):
+        return {_cut(str(key)): plain_value(each) for key, each in list(value.items())[:_MOST_ITEMS]}
+    if isinstance(value, list | tuple):
+        return [plain_value(each) for each in value[:_MOST_ITEMS]]
+    return _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…"

@@ -231,7 +231,7 @@ def test_an_abandoned_orphan_kills_its_session_because_nobody_else_does(channel,
 
 
 def test_an_orphan_renews_the_lease(channel, heartbeat, order, exits):
-    held = lease.LeaseAcquirer(order.lease, lambda _: None).take()
+    held = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
     channel.is_orphaned = True
 
     with heartbeat:
@@ -246,8 +246,8 @@ def test_an_orphan_renews_the_lease(channel, heartbeat, order, exits):
 
 
 def test_an_orphan_leaves_a_lease_alone_that_another_has_taken(channel, heartbeat, order):
-    lease.LeaseAcquirer(order.lease, lambda _: None).take().release()
-    other = lease.LeaseAcquirer(order.lease, lambda _: None).take()
+    lease.LeaseAcquirer(order.lease, lambda _: None).acquire().release()
+    other = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
     channel.is_orphaned = True
 
     with heartbeat:

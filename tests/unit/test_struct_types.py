@@ -6,7 +6,7 @@ from pyspark.sql import types as t
 
 from penstock import Pipeline, console, files, kafka
 from penstock.checks.ddl import parse_columns
-from penstock.load.struct_types import to_ddl
+from penstock.pipeline import to_ddl
 
 TRADE = t.StructType(
     [

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.feeds import values
+from penstock.cli import _feeds as values
 from penstock.feeds.pace import Burst
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.testing.file_watcher import watch
+from penstock.cli.test import watch_files
 
 
 def test_files_that_are_saved_made_or_removed_are_handed_over_once(tmp_path: Path):
@@ -17,7 +17,7 @@ def test_files_that_are_saved_made_or_removed_are_handed_over_once(tmp_path: Pat
         saves.pop(0)()
         return True
 
-    watch(lambda: [first, second], acts.append, wait)
+    watch_files(lambda: [first, second], acts.append, wait)
 
     assert acts == [{first}, {second}, {first}]
 
@@ -36,6 +36,6 @@ def test_a_file_that_is_saved_meanwhile_is_handed_over_next(tmp_path: Path):
     def wait() -> bool:
         return bool(saves) and saves.pop(0)() is not False
 
-    watch(lambda: [file], act, wait)
+    watch_files(lambda: [file], act, wait)
 
     assert acts == [{file}, {file}]
