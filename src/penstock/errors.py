@@ -29,7 +29,7 @@ class PenstockError(Exception):
     def __str__(self) -> str:
         return redact(super().__str__())
 
-    def placed(self, where: str) -> PenstockError:
+    def add_place(self, where: str) -> PenstockError:
         """The same error with the place in the user's file before its sentence."""
         self.args = (f"{where}: {self}",)
         return self

@@ -118,7 +118,7 @@ class Trigger:
         return not self.is_continuous and not self.is_real_time
 
     def _is(self, *kinds: str) -> bool:
-        return self.kind in kinds
+        return not {self.kind}.isdisjoint(kinds)
 
     @property
     def spark_arguments(self) -> dict[str, Any]:

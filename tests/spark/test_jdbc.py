@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from penstock.checks import check
 from penstock.connectors.jdbc import JdbcSink, JdbcSource
-from penstock.connectors.jdbc._connection import TableName
+from penstock.connectors.jdbc._connection import Connection, TableName
 from penstock.connectors.jdbc._tables import SinkTable
 from penstock.errors import BuildError, PenstockError, RunError, UnreachableError
 from penstock.load import load
@@ -141,19 +141,19 @@ def test_rows_of_a_task_that_was_run_twice_are_noticed(spark, tmp_path, monkeypa
 
 
 def test_another_run_that_still_lives_fails_when_it_comes_to_move_its_rows(spark, tmp_path, monkeypatch):
-    """A new run begins the same batch while the old one is between writing aside and moving."""
+    """A new run writes the same batch while the old one is between staging and moving its rows."""
     file, rows = tmp_path / "t.db", spark.createDataFrame([(1,)], "id int")
     old, new = sqlite(file, create=True), sqlite(file, create=True)
     old_writer, new_writer = (sink.open(spark, rows.schema, "append") for sink in (old, new))
-    real, once = SinkTable.move, []
+    real, once = Connection.transaction, []
 
     def overtaken(self, *arguments):
         if not once:
             once.append(self)
             new_writer.write(rows, batch(0))
-        real(self, *arguments)
+        return real(self, *arguments)
 
-    monkeypatch.setattr(SinkTable, "move", overtaken)
+    monkeypatch.setattr(Connection, "transaction", overtaken)
     with pytest.raises(PenstockError):
         old_writer.write(rows, batch(0))
 

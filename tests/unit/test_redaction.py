@@ -66,7 +66,7 @@ def test_our_errors_never_tell():
     error = PenstockError(f"refused: {Secret('hunter2')!s}")
 
     assert str(error) == "refused: ***"
-    assert str(error.placed("a.yaml:1")) == "a.yaml:1: refused: ***"
+    assert str(error.add_place("a.yaml:1")) == "a.yaml:1: refused: ***"
 
 
 def test_records_of_logging_are_without_secrets(caplog):

@@ -113,6 +113,7 @@ class _Driver:
     topics: TopicWatch = field(init=False)
     stalls: StallWatch = field(init=False)
     clock: ClockWatch = field(default_factory=ClockWatch)
+    queries: Queries | None = None
 
     def __post_init__(self) -> None:
         self.storage = Storage.of(self.pipeline)
@@ -158,6 +159,7 @@ class _Driver:
             on_progress=self._take_progress,
             wake=self.channel.wake,
         )
+        self.queries = queries
         self._append("started", sinks=queries.names, attempt=self.order.attempt)
         self.channel.send("started", sinks=queries.names)
         self.heartbeat.watch_queries(lambda: self.stalls.look(queries.status()))
@@ -205,7 +207,8 @@ class _Driver:
         try:
             known = self.sinks.get(progress["name"])
             if known is not None:
-                append_batch(known, progress)
+                read = self.queries.batch_files(known.name, progress["batchId"]) if self.queries else {}
+                append_batch(known, progress, read)
             self.emitter.emit_batch(progress)
             for facts in find_gaps(self.pipeline, progress):
                 self._emit("gap", **facts)

@@ -90,7 +90,7 @@ class Preflight:
         try:
             return connector.resume(positions, self._known_identity(source))
         except PenstockError as error:
-            raise error.placed(f"{source.at}: source {source.name!r}") from error
+            raise error.add_place(f"{source.at}: source {source.name!r}") from error
 
     def _sink(self, name: str) -> Sink:
         return next(sink for sink in self.pipeline.sinks if sink.name == name)

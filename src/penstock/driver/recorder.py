@@ -25,8 +25,8 @@ def sink_storages(pipeline: Pipeline, storage: Storage) -> dict[str, SinkStorage
     }
 
 
-def append_batch(known: SinkStorage, progress: Mapping[str, Any]) -> None:
-    """Journal the batch of a progress report, and fsync Spark's own files of it."""
+def append_batch(known: SinkStorage, progress: Mapping[str, Any], read: Mapping[str, bytes]) -> None:
+    """Journal the batch of a progress report, and fsync Spark's own files of it; `read` are those that were read already."""
     seen = snapshot(progress)
     sources = tuple(
         {
@@ -36,7 +36,9 @@ def append_batch(known: SinkStorage, progress: Mapping[str, Any]) -> None:
         }
         for each in progress.get("sources", ())
     )
-    known.journal.write(_record(known, seen.batch, sources, seen.rows_in, seen.rows_out, dict(seen.bad_records)))
+    known.journal.write(
+        _record(known, seen.batch, sources, seen.rows_in, seen.rows_out, dict(seen.bad_records), read=read)
+    )
 
 
 def journal_missing_commits(known: SinkStorage) -> int:
@@ -59,9 +61,10 @@ def _record(
     bad: dict[str, int],
     *,
     adopted: bool = False,
+    read: Mapping[str, bytes] | None = None,
 ) -> Record:
     checkpoint = known.checkpoint
-    contents = checkpoint.files(batch)
+    contents = checkpoint.files(batch, read)
     _fsync(checkpoint, contents)
     log = {
         name: content

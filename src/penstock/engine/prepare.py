@@ -26,7 +26,7 @@ def prepare(pipeline: Pipeline, print_status: PrintStatus, wait_seconds: float =
             return _ready(Path(pipeline.folder), node, addresses, print_status, wait_seconds)
         except PenstockError as error:
             what = "source" if isinstance(owner, Source) else "sink"
-            raise error.placed(f"{node.at}: {what} {owner.name!r}") from error
+            raise error.add_place(f"{node.at}: {what} {owner.name!r}") from error
 
     return replace(
         pipeline,

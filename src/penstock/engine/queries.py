@@ -13,7 +13,7 @@ from penstock.engine.build import Read, build, from_connector, refuse
 from penstock.engine.listeners import OnProgress, ProgressReceiver, QueryListener, find_receivers
 from penstock.engine.row_counts import add_counts
 from penstock.engine.static_tables import find_static_tables, keep_fresh
-from penstock.engine.targets import Guard, TargetWriters, unguarded
+from penstock.engine.targets import Guard, TargetWriters, allow_write
 from penstock.errors import PenstockError, RunError
 from penstock.events import Emit, ignore_event
 from penstock.model import Pipeline, Sink, Source, Trigger
@@ -45,7 +45,7 @@ def start(
     read: Read = from_connector,
     write: Write | None = None,
     emit: Emit = ignore_event,
-    guard: Guard = unguarded,
+    guard: Guard = allow_write,
     on_progress: OnProgress = lambda _: None,
     wake: threading.Event | None = None,
 ) -> Queries:
@@ -168,6 +168,12 @@ class Queries:
             found[name] = {"active": query.isActive, "busy_seconds": round(now - since, 1), "says": status["message"]}
         return found
 
+    def batch_files(self, name: str, batch: int) -> Mapping[str, bytes]:
+        """The files of the checkpoint that were read when a batch began; empty for a sink that Spark writes itself."""
+        writers = self._writers.get(name)
+        number, contents = writers.ledger.batch_files if writers else (-1, {})
+        return contents if number == batch else {}
+
     def drain(self, most_seconds: float) -> list[str]:
         """Finish and commit the running batches, begin no other; the names of those that did not end in time."""
         self._is_ending = True
@@ -195,7 +201,7 @@ class Queries:
             self._listener.starting = sink.name
             return writer.start()
         except PenstockError as error:
-            raise error.placed(f"{sink.at}: sink {sink.name!r}") from error
+            raise error.add_place(f"{sink.at}: sink {sink.name!r}") from error
         except Exception as error:
             raise refuse("sink", sink, error) from error
 

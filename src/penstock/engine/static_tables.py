@@ -58,7 +58,7 @@ def find_static_tables(pipeline: Pipeline, streams: Mapping[str, DataFrame]) -> 
             try:
                 tables.append(LoadedTable(source, streams[source.name], now))
             except PenstockError as error:
-                raise error.placed(f"{source.at}: source {source.name!r}") from error
+                raise error.add_place(f"{source.at}: source {source.name!r}") from error
     return tables
 
 

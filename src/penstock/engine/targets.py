@@ -27,7 +27,7 @@ Guard = Callable[[], None]
 """Raises when this process may no longer write."""
 
 
-def unguarded() -> None:
+def allow_write() -> None:
     """For tests and notebooks, where no other process writes."""
 
 
@@ -39,7 +39,7 @@ class TargetWriters:
     sink: Sink
     ledger: Ledger
     emit: Emit
-    guard: Guard = unguarded
+    guard: Guard = allow_write
     writers: dict[str, Writer] = field(default_factory=dict)
 
     def open(self, rows: DataFrame) -> None:
@@ -87,7 +87,7 @@ class TargetWriters:
         except Exception as error:
             if not target.optional:
                 if isinstance(error, PenstockError):
-                    raise error.placed(f"target {target.name!r}") from error
+                    raise error.add_place(f"target {target.name!r}") from error
                 raise
             self.emit(
                 "missed",

@@ -231,7 +231,7 @@ class _Window:
     def _has_updates(self) -> bool:
         return 0 < self.limits.updates <= self._updates
 
-    def limit_reached(self) -> str:
+    def describe_limit(self) -> str:
         """Why there is nothing more to show."""
         counted, what = (self.limits.updates, "update") if self._has_updates() else (self.limits.rows, "row")
         return f"{counted:,} {what} was shown" if counted == 1 else f"{counted:,} {what}s were shown"
@@ -254,7 +254,7 @@ def _read(query: StreamingQuery, window: _Window, enough: Callable[[], bool]) ->
         if enough():
             window.why = "stopped"
         elif window.is_full():
-            window.why = window.limit_reached()
+            window.why = window.describe_limit()
         elif window.is_over():
             window.why = f"{window.limits.seconds:,.0f} seconds are over"
         elif not query.isActive:
@@ -287,10 +287,10 @@ def plain_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bytes | bytearray):
         return _cut("0x" + bytes(value[: _MOST_TEXT // 2]).hex())
-    return _nested(value)
+    return _convert_nested(value)
 
 
-def _nested(value: Any) -> Any:
+def _convert_nested(value: Any) -> Any:
     if hasattr(value, "asDict"):
         return {name: plain_value(each) for name, each in value.asDict().items()}
     if isinstance(value, dict):

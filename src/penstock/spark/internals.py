@@ -312,8 +312,8 @@ def has_batches(query: StreamingQuery) -> bool:
 def forbid_next_batch(spark: SparkSession, query: StreamingQuery) -> None:
     """Let the running batch end and be committed, and no other begin.
 
-    Spark's own way to end after a batch, which `available-now` uses: the state TERMINATED is looked at before a batch
-    and after one, never inside.
+    Spark's own way to end after a batch, which `available-now` uses: the state TERMINATED is checked before a batch and
+    after one, never inside.
     """
     runtime = jvm(spark).org.apache.spark.sql.execution.streaming.runtime
     active, terminated = (getattr(getattr(runtime, name), "MODULE$") for name in ("ACTIVE$", "TERMINATED$"))

@@ -53,12 +53,13 @@ class Checkpoint:
         """The content of one of its files."""
         return files.read(f"{self.url}/{name}")
 
-    def files(self, batch: int) -> dict[str, bytes]:
-        """The files of a batch, with their contents."""
+    def files(self, batch: int, known: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
+        """The files of a batch, with their contents; those that are `known` are not read again."""
         names = ["metadata", *(f"{log}/{batch}" for log in _LOGS)]
         for source in files.list_names(f"{self.url}/sources"):
             names += [f"sources/{source}/{batch}", f"sources/{source}/{batch}.compact"]
-        return {name: content for name in names if (content := self.read(name)) is not None}
+        found = {name: (known or {}).get(name) or self.read(name) for name in names}
+        return {name: content for name, content in found.items() if content is not None}
 
     def offsets(self, batch: int) -> list[Any]:
         """Where each source ended in a batch."""

@@ -49,10 +49,10 @@ class Storage:
         root = pipeline.storage or DEFAULT
         if files.is_local(root):
             root = str(Path(pipeline.folder, root).resolve())
-        return cls.named(root, pipeline.name)
+        return cls.by_name(root, pipeline.name)
 
     @classmethod
-    def named(cls, root: str, name: str) -> Storage:
+    def by_name(cls, root: str, name: str) -> Storage:
         """The storage of the pipeline of this name, inside a storage of several."""
         return cls(f"{root.rstrip('/')}/{name}")
 
@@ -119,7 +119,7 @@ class Storage:
         """The identities of what a source reads."""
         return f"{self.url}/sources/{name}.json"
 
-    def replaced(self, mark: str) -> str:
+    def archive(self, mark: str) -> str:
         """Where a reset or a restore moves what it replaces."""
         return f"{self.url}/before/{mark}"
 

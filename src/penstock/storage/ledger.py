@@ -26,6 +26,8 @@ class Ledger:
 
     storage: Storage
     sink: str
+    batch_files: tuple[int, Mapping[str, bytes]] = (-1, {})
+    """The batch in progress and its files of the checkpoint, as the intent record has them."""
     _known: dict[str, Entry] = field(default_factory=dict)
 
     def has(self, target: str, query: str, batch: int) -> bool:
@@ -37,7 +39,7 @@ class Ledger:
 
     def begin(self, batch: int) -> None:
         """Write the intent record of a batch; call it before any target gets a row."""
-        write_intent(self.storage, self.sink, batch)
+        self.batch_files = (batch, write_intent(self.storage, self.sink, batch))
 
     def write(self, target: str, query: str, batch: int) -> None:
         """The target has this batch; on the disk when this returns."""
@@ -65,14 +67,16 @@ def read_entries(storage: Storage, sink: str) -> dict[str, Entry]:
     return {target: read_entry(storage.target(sink, target)) for target in targets}
 
 
-def write_intent(storage: Storage, sink: str, batch: int) -> None:
-    """Intent record: the offsets of the batch in progress, fsynced before any target is written.
+def write_intent(storage: Storage, sink: str, batch: int) -> dict[str, bytes]:
+    """Intent record: the offsets of the batch in progress, fsynced before any target is written; returns those files.
 
     Spark does not fsync its offset log. Object stores lose nothing in a power cut, so they need none.
     """
-    if files.is_local(storage.url):
-        contents = Checkpoint(storage.checkpoint(sink)).files(batch)
-        files.write_atomic(storage.intent(sink), json.dumps({"batch": batch, "texts": texts(contents)}))
+    if not files.is_local(storage.url):
+        return {}
+    contents = Checkpoint(storage.checkpoint(sink)).files(batch)
+    files.write_atomic(storage.intent(sink), json.dumps({"batch": batch, "texts": texts(contents)}))
+    return contents
 
 
 def read_intent(storage: Storage, sink: str) -> tuple[int, Mapping[str, str]]:

@@ -110,7 +110,7 @@ def from_backup(sinks: list[SinkStorage], storage: Storage, place: Path, *, behi
             raise BackupError(f"the backup's {file} is missing or damaged; use another backup")
     if not behind:
         _refuse_behind(sinks, place)
-    replaced = Path(storage.replaced(f"restore-{place.name}"))
+    replaced = Path(storage.archive(f"restore-{place.name}"))
     for part in BACKED_UP:
         if Path(storage.url, part).exists():
             replaced.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def _list_files(storage: Path) -> Iterator[str]:
 
 def reset_sink(sink: SinkStorage, mark: str) -> str:
     """Move a sink's checkpoint and ledger aside; returns where they are."""
-    place = Storage(sink.storage.replaced(mark))
+    place = Storage(sink.storage.archive(mark))
     _move(sink.storage.checkpoint(sink.name), place.checkpoint(sink.name))
     _move(sink.storage.ledger(sink.name), place.ledger(sink.name))
     return place.url

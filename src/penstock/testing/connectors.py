@@ -69,7 +69,7 @@ class SinkSuite:
 
         writer.write(_rows(spark, SOME), batch(0))
 
-        assert self._found(sink) == SOME
+        assert self._read_sorted(sink) == SOME
 
     def test_batches_follow_each_other(self, spark: SparkSession, tmp_path: Path) -> None:
         sink, writer = self._open(self.sink(tmp_path), spark)
@@ -78,7 +78,7 @@ class SinkSuite:
         writer.write(_rows(spark, []), batch(1))
         writer.write(_rows(spark, MORE), batch(2))
 
-        assert self._found(sink) == [*SOME, *MORE]
+        assert self._read_sorted(sink) == [*SOME, *MORE]
 
     def test_a_batch_of_several_partitions_is_written_whole(self, spark: SparkSession, tmp_path: Path) -> None:
         sink, writer = self._open(self.sink(tmp_path), spark)
@@ -86,7 +86,7 @@ class SinkSuite:
 
         writer.write(_rows(spark, many).repartition(4), batch(0))
 
-        assert self._found(sink) == many
+        assert self._read_sorted(sink) == many
 
     def test_a_replayed_batch_is_written_once_or_the_promise_says_otherwise(
         self, spark: SparkSession, tmp_path: Path
@@ -121,7 +121,7 @@ class SinkSuite:
         writer.write(_rows(spark, SOME), batch(0))
         writer.write(_rows(spark, MORE), batch(0, query="another"))
 
-        assert self._found(sink) == [*SOME, *MORE]
+        assert self._read_sorted(sink) == [*SOME, *MORE]
 
     def test_mode_update_replaces_the_row_of_a_key(self, spark: SparkSession, tmp_path: Path) -> None:
         sink = self.keyed(tmp_path)
@@ -132,7 +132,7 @@ class SinkSuite:
         writer.write(_rows(spark, [(2, "bea", 9.0), (4, "eve", 0.0)]), batch(1, mode="update"))
         writer.write(_rows(spark, [(2, "bea", 9.0), (4, "eve", 0.0)]), batch(1, mode="update"))
 
-        assert self._found(sink) == [SOME[0], (2, "bea", 9.0), SOME[2], (4, "eve", 0.0)]
+        assert self._read_sorted(sink) == [SOME[0], (2, "bea", 9.0), SOME[2], (4, "eve", 0.0)]
 
     def test_mode_complete_replaces_everything(self, spark: SparkSession, tmp_path: Path) -> None:
         sink = self.sink(tmp_path)
@@ -143,7 +143,7 @@ class SinkSuite:
         writer.write(_rows(spark, MORE), batch(1, mode="complete"))
         writer.write(_rows(spark, MORE), batch(1, mode="complete"))
 
-        assert self._found(sink) == MORE
+        assert self._read_sorted(sink) == MORE
 
     @pytest.mark.parametrize(
         ("schema", "named"),
@@ -186,11 +186,11 @@ class SinkSuite:
     def _open(self, sink: SinkOptions, spark: SparkSession, mode: str = "append") -> tuple[SinkOptions, Writer]:
         return sink, sink.open(spark, spark.createDataFrame([], SCHEMA).schema, mode)
 
-    def _found(self, sink: SinkOptions) -> list[tuple[Any, ...]]:
+    def _read_sorted(self, sink: SinkOptions) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in self.written(sink)), key=lambda row: row[0])
 
     def _check_once(self, sink: SinkOptions, rows: Sequence[Row]) -> None:
-        found = self._found(sink)
+        found = self._read_sorted(sink)
         if sink.promise.startswith(("exactly-once", "idempotent")):
             assert found == list(rows)
         else:
@@ -249,7 +249,7 @@ class SourceSuite:
 
 
 def _check_strict(connector: ConnectorOptions) -> None:
-    given = {**_given(connector), "no_such_option": 1}
+    given = {**_dump(connector), "no_such_option": 1}
 
     with pytest.raises(ValidationError, match="no_such_option"):
         type(connector).model_validate(given)
@@ -260,10 +260,10 @@ def _check_strict(connector: ConnectorOptions) -> None:
 
 
 def _copy(sink: SinkOptions) -> SinkOptions:
-    return type(sink).model_validate(_given(sink))
+    return type(sink).model_validate(_dump(sink))
 
 
-def _given(connector: ConnectorOptions) -> dict[str, Any]:
+def _dump(connector: ConnectorOptions) -> dict[str, Any]:
     return connector.model_dump(by_alias=True, exclude_unset=True)
 
 

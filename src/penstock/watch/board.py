@@ -76,7 +76,7 @@ class Board:
         manifest = self._read_manifest(name)
         history_seconds = float(manifest.get("history_seconds") or HISTORY_SECONDS)
         since = first_day(history_seconds, datetime.now(timezone.utc))
-        tail = EventTail(Storage.named(self.storage, name).events, since)
+        tail = EventTail(Storage.by_name(self.storage, name).events, since)
         self._entries[name] = _Entry(tail, PipelineReducer(name, manifest))
         return self._entries[name]
 
@@ -100,14 +100,14 @@ class Board:
     def _is_pipeline(self, name: str) -> bool:
         import fsspec
 
-        system, path = fsspec.url_to_fs(Storage.named(self.storage, name).events)
+        system, path = fsspec.url_to_fs(Storage.by_name(self.storage, name).events)
         return name in self._entries or bool(system.isdir(path))
 
     def _read_manifest(self, name: str) -> Mapping[str, Any]:
         import fsspec
 
         try:
-            with fsspec.open(Storage.named(self.storage, name).manifest, "rb") as file:
+            with fsspec.open(Storage.by_name(self.storage, name).manifest, "rb") as file:
                 manifest = json.load(file)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             # Written by an old version, or killed while writing it: views work without.
