@@ -203,7 +203,7 @@ def test_a_counter_is_refused_because_a_replay_would_count_twice(cassandra, misf
 def test_another_key_than_the_one_to_create_is_refused(cassandra, misfit):
     cassandra.make("id text, at timestamp, PRIMARY KEY (id, at)")
 
-    says = "  its primary key is ((id), at), not what 'create' says; correct 'create', or drop the table"
+    says = "  its primary key is ((id), at), not that of 'create'; correct 'create', or drop the table"
     assert says in misfit("id string, at timestamp", create={"key": ["id"]})
 
 

@@ -146,7 +146,7 @@ def test_it_works_beside_other_targets(numbers, kafka, topic):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("topic_column: t, delivery: exactly-once", "'delivery: exactly-once' notes its batches in one topic"),
+        ("topic_column: t, delivery: exactly-once", "'delivery: exactly-once' records its batches in one topic"),
         ("topic: t, writers: 3", "'writers' and 'transaction_timeout' belong to 'delivery: exactly-once'"),
     ],
 )

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connectors import Registry
+from penstock.testing.connectors import SinkSuite
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "connector"
 
@@ -76,3 +79,104 @@ def test_the_docs_show_the_example_as_it_is():
 
     assert (PACKAGE / "penstock_lines.py").read_text() in shown
     assert "\n".join((PACKAGE / "pyproject.toml").read_text().split("\n\n")[2].splitlines()) in shown
+
+
+ONE_FILE = '''"""Sink `applog`: appends rows to one file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from penstock.connector import SinkOptions, Writer
+
+
+class AppLogSink(SinkOptions):
+    """Appends every row as a JSON line to one file."""
+
+    kind: ClassVar[str] = "applog"
+    promise: ClassVar[str] = "at-least-once: a batch that is replayed is appended again"
+    paths: ClassVar[tuple[str, ...]] = ("path",)
+
+    path: str = Field(description="The file to append to.")
+
+    def open(self, spark, schema, mode):
+        return AppLogWriter(Path(self.path))
+
+
+@dataclass
+class AppLogWriter(Writer):
+    file: Path
+
+    def write(self, rows, batch):
+        lines = rows.selectExpr("to_json(struct(*)) AS line").collect()
+        with self.file.open("a", encoding="utf-8") as file:
+            file.writelines(f"{row.line}\\n" for row in lines)
+'''
+
+
+def install(site: Path) -> Path:
+    """A folder of packages with the one file, and the entry point that names its sink."""
+    info = site / "penstock_applog-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "penstock_applog.py").write_text(ONE_FILE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: penstock-applog\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[penstock.sinks]\napplog = penstock_applog:AppLogSink\n")
+    return site
+
+
+@pytest.fixture
+def one_file(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the one file is installed."""
+    site = install(tmp_path / "site")
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+
+
+def test_one_file_is_enough_for_the_file_the_list_and_python(one_file, tmp_path):
+    (tmp_path / "p.yaml").write_text("sources: {a: {rate: }}\nsinks:\n  b: {from: a, applog: {path: out.log}}\n")
+    program = """
+import penstock
+pipeline = penstock.Pipeline("p")
+pipeline.source("a", penstock.rate())
+pipeline.sink("b", "a", penstock.applog(path="out.log"))
+print(repr(pipeline.freeze().sinks[0].targets[0].connector))
+print(penstock.applog.__doc__)
+"""
+
+    checked = penstock(one_file, "check", str(tmp_path / "p.yaml"))
+    kinds = penstock(one_file, "list")
+    options = penstock(one_file, "list", "applog")
+    python = subprocess.run(
+        [sys.executable, "-c", program], env=one_file, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert checked.returncode == 0, checked.stderr
+    assert re.search(r"^ *applog\b", kinds.stdout, re.MULTILINE), kinds.stdout
+    assert "promise: at-least-once: a batch that is replayed is appended again" in options.stdout
+    assert python.returncode == 0, python.stderr
+    assert python.stdout.splitlines()[0].startswith("AppLogSink(")
+    assert "penstock list applog" in python.stdout
+
+
+def test_a_kind_that_no_package_has_is_no_attribute():
+    program = "import penstock; penstock.applog"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert "AttributeError: module 'penstock' has no attribute 'applog'" in ran.stderr
+
+
+class TestOneFile(SinkSuite):
+    has_columns = False
+
+    @pytest.fixture(autouse=True)
+    def _installed(self, tmp_path_factory, monkeypatch):
+        monkeypatch.syspath_prepend(install(tmp_path_factory.mktemp("packages") / "site"))
+        self.sink_class = Registry("penstock.sinks", {})["applog"]
+
+    def sink(self, place):
+        return self.sink_class(path=str(place / "out.log"))
+
+    def written(self, sink):
+        lines = [json.loads(line) for line in Path(sink.path).read_text().splitlines()]
+        return [(line["id"], line.get("name"), line.get("amount")) for line in lines]

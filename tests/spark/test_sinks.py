@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import textwrap
+import uuid
 
 import pytest
+
+from penstock.connectors.python import ForeachBatchSink, ForeachSink
+from penstock.testing.connectors import SinkSuite
 
 ROWS = [("a", 1), ("a", 2), ("b", 3)]
 WORDS = 'files: {path: input, format: csv, schema: "word string, n int", files_per_trigger: 1}'
@@ -139,3 +145,61 @@ def test_the_console_prints_changed_rows_in_mode_update_and_all_in_mode_complete
     whole = "|word|count|\n+----+-----+\n|   a|    2|\n|   b|    1|\n+----+-----+\n"
     assert shown.count(changed) == 1
     assert shown.count(whole) == 1
+
+
+# The suite of sinks does not know two of them: what `console` writes is gone with the terminal, and `memory` cannot be
+# one of several targets.
+
+
+class _PythonSuite(SinkSuite):
+    """A sink with a module of the user's, which writes to the folder of the test."""
+
+    has_columns = False
+    code = ""
+
+    @pytest.fixture(autouse=True)
+    def _module(self, tmp_path, monkeypatch):
+        self.module = f"user_{uuid.uuid4().hex[:12]}"
+        self.out = tmp_path / "out"
+        self.out.mkdir()
+        (tmp_path / f"{self.module}.py").write_text(f"OUT = {str(self.out)!r}\n" + textwrap.dedent(self.code))
+        monkeypatch.syspath_prepend(tmp_path)
+
+    def written(self, sink):
+        lines = [json.loads(line) for file in self.out.iterdir() for line in file.read_text().splitlines()]
+        return [(line["id"], line["name"], line["amount"]) for line in lines]
+
+
+class TestForeachBatch(_PythonSuite):
+    """A function that can be called twice with the same batch: a file for each row."""
+
+    code = """
+        import json, pathlib
+
+        def write(rows, number):
+            for row in rows.collect():
+                pathlib.Path(OUT, str(row.id)).write_text(json.dumps(row.asDict()))
+        """
+
+    def sink(self, place):
+        return ForeachBatchSink(python=f"{self.module}:write")
+
+
+class TestForeach(_PythonSuite):
+    code = """
+        import json, os, pathlib, uuid
+
+        class Writer:
+            def open(self, partition, batch):
+                self.file = pathlib.Path(OUT, uuid.uuid4().hex).open("w")
+                return True
+
+            def process(self, row):
+                self.file.write(json.dumps(row.asDict()) + "\\n")
+
+            def close(self, error):
+                self.file.close()
+        """
+
+    def sink(self, place):
+        return ForeachSink(python=f"{self.module}:Writer")
