@@ -132,7 +132,7 @@ def test_a_wrong_password_and_a_closed_port_are_said_without_the_password(spark,
 
     from penstock.services.kafka import free_port
 
-    printed: list[str] = []
+    said: list[str] = []
     with pytest.raises(UnreachableError, match=r"no PostgreSQL answers at 127\.0\.0\.1:\d+ after 0 s"):
         probe(JdbcSink(url=f"jdbc:postgresql://127.0.0.1:{free_port()}/x", table="t"), 0, said.append)
     probe(sink_of(postgres), 0, said.append)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import uuid
+from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from penstock.connectors.kafka import KafkaSink
 from penstock.errors import LoadError
 from penstock.load import load
+from penstock.testing.connectors import SinkSuite
 
 AVRO = '{"type":"record","name":"Word","fields":[{"name":"word","type":"string"},{"name":"n","type":"int"}]}'
 
@@ -204,3 +209,53 @@ def test_what_contradicts_itself_is_refused_by_name(words, kafka, sink, says):
         load(file)
 
     assert says in str(caught.value)
+
+
+def committed(address: str, topic: str) -> list[Any]:
+    """Everything in a topic that a consumer of committed records sees, as JSON."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": uuid.uuid4().hex,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    waiting = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in waiting])
+    found = []
+    try:
+        while waiting:
+            message = consumer.poll(30)
+            assert message is not None, f"no end of partitions {waiting}"
+            if message.error() is None:
+                found.append(json.loads(message.value()))
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF
+                waiting.discard(message.partition())
+    finally:
+        consumer.close()
+    return found
+
+
+class TestAtLeastOnce(SinkSuite):
+    has_columns = False  # records take any row
+
+    @pytest.fixture(autouse=True)
+    def _broker(self, kafka):
+        self.kafka = kafka
+
+    def sink(self, place):
+        return KafkaSink(servers=self.kafka.address, topic=self.kafka.create())
+
+    def written(self, sink):
+        found = committed(self.kafka.address, sink.topic)
+        return [(each["id"], each.get("name"), each.get("amount")) for each in found]
+
+
+class TestExactlyOnce(TestAtLeastOnce):
+    def sink(self, place):
+        return KafkaSink(servers=self.kafka.address, topic=self.kafka.create(), delivery="exactly-once", writers=2)
+
+    def _check_once(self, sink, rows):
+        assert self._found(sink) == list(rows)

@@ -40,7 +40,7 @@ _WORKER_VARIABLE = "PENSTOCK_WRITER"
 #: Groups whose number of tasks was compared with that of earlier runs.
 _checked_groups: set[str] = set()
 
-#: The open writers of this Python worker, by group, reused by the next batch.
+#: The open writers of this Python worker, by group; the next batch uses them again.
 _open_writers: dict[str, _Writer] = {}
 
 
@@ -128,11 +128,11 @@ def _begin(spec: TransactionSpec, task: int) -> _Writer | None:
     from confluent_kafka import KafkaException
 
     group = spec.group(task)
-    open_writer = _open_writers.get(group)
+    reused = _open_writers.get(group)
     try:
-        return open_writer.begin(spec) if open_writer else _open_writer(spec, task).begin(spec)
+        return reused.begin(spec) if reused else _open_writer(spec, task).begin(spec)
     except KafkaException as error:
-        if open_writer is None or not error.args[0].fatal():
+        if reused is None or not error.args[0].fatal():
             raise
     # Another worker has opened the same id since and may have sent this batch: check again.
     return _open_writer(spec, task).begin(spec)
