@@ -14,6 +14,7 @@ from penstock.connector import Batch
 from penstock.connectors.cassandra import CassandraSink
 from penstock.engine.prepare import probe
 from penstock.errors import PenstockError
+from penstock.testing.connectors import SinkSuite
 
 
 @pytest.fixture
@@ -284,3 +285,30 @@ def test_a_pipeline_whose_rows_do_not_fit_says_where_in_the_file(cassandra, proj
         f"7: sink 'board': table {cassandra.keyspace}.t does not match the rows:\n"
         "  'count' is bigint, and the table has int; write CAST(count AS int) AS count"
     )
+
+
+class TestCassandra(SinkSuite):
+    @pytest.fixture(autouse=True)
+    def _store(self, cassandra):
+        self.cassandra = cassandra
+
+    def sink(self, place):
+        table = f"{self.cassandra.keyspace}.t"
+        return CassandraSink(hosts=self.cassandra.address, table=table, create={"key": ("id",)})
+
+    def written(self, sink):
+        return self.cassandra.cql("SELECT id, name, amount FROM t ")
+
+    @pytest.mark.parametrize(
+        ("schema", "named"),
+        [
+            ("id int, name string, amount double, more int", "more"),
+            ("id int, name string, amount string", "amount"),
+            ("id string, name string, amount double", "id"),
+            ("name string, amount double", "id"),
+        ],
+        ids=["extra", "mistyped", "mistyped key", "missing key"],
+    )
+    def test_columns_that_do_not_match_are_named(self, spark, tmp_path, schema, named):
+        """A column that the rows do not have keeps its value, unless it is of the key."""
+        super().test_columns_that_do_not_match_are_named(spark, tmp_path, schema, named)

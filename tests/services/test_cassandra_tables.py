@@ -11,8 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector import LookupRequest
 from penstock.connectors.cassandra import CassandraSource
-from penstock.engine.static_tables import StaticTable
+from penstock.engine.static_tables import LoadedTable
 from penstock.model import Location, Source
+from penstock.testing.connectors import SourceSuite
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def rows(frame) -> list[tuple]:
 def test_a_static_table_has_the_declared_columns_and_is_read_again_when_it_is_due(cassandra, users, spark):
     users = users.model_copy(update={"schema_": "id string, age int"})
     table = users.read_static(spark).persist()
-    static = StaticTable(Source("users", Location("f"), users, static="10 minutes"), table, now=0.0)
+    static = LoadedTable(Source("users", Location("f"), users, static="10 minutes"), table, now=0.0)
     assert rows(table) == [("a", 1), ("b", 2), ("c", None)]
 
     cassandra.cql("DELETE FROM t WHERE id = 'a'")
@@ -183,3 +184,18 @@ def test_workers_keep_their_sessions_across_batches(cassandra, users, spark):
 
     # A session has two connections: a new one for each of these tasks would make 32.
     assert connections() - before <= 4
+
+
+class TestCassandra(SourceSuite):
+    @pytest.fixture(autouse=True)
+    def _users(self, users):
+        self.users = users
+
+    def source(self, place):
+        return self.users
+
+
+class TestDeclaredCassandra(TestCassandra):
+    def source(self, place):
+        options = {"hosts": self.users.hosts, "table": self.users.table, "schema": "id string, age int"}
+        return CassandraSource.model_validate(options)

@@ -13,6 +13,7 @@ from tests.services.secured import DEMO, SecuredBroker
 from penstock.connectors.eventhubs import EventHubsSource
 from penstock.connectors.kafka import create_topics
 from penstock.engine.prepare import probe
+from penstock.testing.connectors import SourceSuite
 
 
 @pytest.fixture
@@ -239,3 +240,13 @@ def test_a_hub_that_is_missing_and_a_wrong_key_are_named(secured, namespace, ref
     assert refusal(probe, wrong, 5, lambda _: None).startswith(
         f"Kafka at {address} refuses user '$ConnectionString': wrong user or password (PLAIN); "
     )
+
+
+class TestEventHubs(SourceSuite):
+    @pytest.fixture(autouse=True)
+    def _hub(self, secured, kafka):
+        self.secured, self.hub = secured, kafka.create()
+
+    def source(self, place):
+        options = {"connection": self.secured.broker.secured.connection, "tls": self.secured.options("tls")["tls"]}
+        return EventHubsSource.model_validate({**options, "hub": self.hub})

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from penstock.connectors.kafka import KafkaSource
 from penstock.engine import prepare
 from penstock.errors import LoadError, UnreachableError
 from penstock.load import load
 from penstock.services.kafka import free_port
+from penstock.testing.connectors import SourceSuite
 
 AVRO = '{"type":"record","name":"Trade","fields":[{"name":"id","type":"int"},{"name":"name","type":["null","string"]}]}'
 SPLIT_SECOND = "2024-05-01 12:00:00.500"
@@ -518,3 +520,13 @@ def test_other_options_of_kafkas_client_pass_through(reading):
     reading.run(TEXT, "start: earliest, options: {kafka.client.id: me, kafka.isolation.level: read_committed}")
 
     assert len(reading.rows) == 1
+
+
+class TestKafka(SourceSuite):
+    @pytest.fixture(autouse=True)
+    def _topic(self, kafka, topic):
+        self.kafka, self.topic = kafka, topic
+
+    def source(self, place):
+        self.kafka.send(self.topic, "one")
+        return KafkaSource(servers=self.kafka.address, topics=(self.topic,), start="earliest", headers=True)

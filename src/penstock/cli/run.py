@@ -20,7 +20,7 @@ from penstock.supervise.process import DriverProcess
 from penstock.supervise.protocol import RunOptions
 from penstock.text import Waiting
 from penstock.watch.snapshot import snapshot
-from penstock.watch.terminal import Total, line, summary, table
+from penstock.watch.terminal import Total, line, summary, totals_table
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -233,7 +233,7 @@ class Screen:
 
     def _wait(self, text: str) -> None:
         if self.live is not None:
-            self.live.update(table(self.totals.values(), text))
+            self.live.update(totals_table(self.totals.values(), text))
         elif text:
             self.stderr.print_status(Waiting(text))
 
@@ -241,7 +241,7 @@ class Screen:
         seen = snapshot(progress)
         self.totals[seen.query] = self.totals.get(seen.query, Total(seen.query)).add(seen)
         if self.live is not None:
-            self.live.update(table(self.totals.values()))
+            self.live.update(totals_table(self.totals.values()))
         elif seen.rows_in:
             self.stderr.print_status(line(seen))
 
@@ -257,5 +257,5 @@ def open_screen(pipeline: Pipeline, stderr: NonBlockingStderr) -> Iterator[Scree
     from rich.console import Console
     from rich.live import Live
 
-    with Live(table(totals.values()), console=Console(stderr=True), refresh_per_second=4) as live:
+    with Live(totals_table(totals.values()), console=Console(stderr=True), refresh_per_second=4) as live:
         yield Screen(totals, stderr, live)

@@ -19,7 +19,7 @@ def command(which: str | None, storage: str | None, as_json: bool) -> None:
 
     Example: penstock status trades.yaml
     """
-    from penstock.watch.status import lines
+    from penstock.watch.terminal import lines
 
     now = time.time()
     views = find(which, storage).board().views(now)

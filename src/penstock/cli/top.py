@@ -17,7 +17,7 @@ from penstock.cli._find import find
 from penstock.events import describe
 from penstock.text import printable
 from penstock.watch.board import Board
-from penstock.watch.status import lines, rows, table
+from penstock.watch.terminal import lines, rows, status_table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -79,7 +79,7 @@ class Screen:
 
         now = time.time()
         views = self.board.views(now)
-        parts: list[Any] = [table(views, self.selected), Text("")]
+        parts: list[Any] = [status_table(views, self.selected), Text("")]
         listed = rows(views)
         if listed:
             view, _ = listed[min(self.selected, len(listed) - 1)]

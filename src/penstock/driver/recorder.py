@@ -25,8 +25,8 @@ def sink_storages(pipeline: Pipeline, storage: Storage) -> dict[str, SinkStorage
     }
 
 
-def append_batch(known: SinkStorage, progress: Mapping[str, Any], read: Mapping[str, bytes]) -> None:
-    """Journal the batch of a progress report, and fsync Spark's own files of it; `read` are those that were read already."""
+def append_batch(known: SinkStorage, progress: Mapping[str, Any], read: Mapping[str, bytes] | None = None) -> None:
+    """Journal the batch of a progress report, and fsync Spark's own files of it; `read` are not read again."""
     seen = snapshot(progress)
     sources = tuple(
         {

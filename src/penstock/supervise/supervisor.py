@@ -238,8 +238,8 @@ class Supervisor:
                 self._inbox.put(("stop", str(error)))
                 return
             except OSError as error:
-                # Disk full: we still hold the kernel lock on this host, and a takeover from another host would show as a
-                # higher token.
+                # Disk full: we still hold the kernel lock on this host, and a takeover from another host would show as
+                # a higher token.
                 if not failing:
                     self.emit("lease_beat_failed", reason=str(error))
                 failing = True

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from pyspark.sql import types as T  # noqa: N812
 
 from penstock.connectors.cassandra import CassandraSink, CassandraSource
-from penstock.connectors.cassandra._types import CqlType, cql_for
+from penstock.connectors.cassandra._table import CqlType, cql_for
 from penstock.cql import contact_points, quote
 
 

@@ -11,8 +11,7 @@ from tests.unit.watch.reports import progress, write_log
 
 from penstock.events import EventTail
 from penstock.watch.board import Board
-from penstock.watch.status import lines
-from penstock.watch.terminal import history_lines
+from penstock.watch.terminal import history_lines, lines
 
 
 def event(what: str, **facts: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.watch.snapshot import snapshot
-from penstock.watch.terminal import Total, line, summary, table
+from penstock.watch.terminal import Total, line, summary, totals_table
 
 PROGRESS = {
     "name": "board",
@@ -75,6 +75,6 @@ def test_the_totals_of_a_run_leave_out_empty_triggers():
 
 
 def test_the_table_has_a_row_for_each_query_also_before_its_first_batch():
-    drawn = table([Total("board").add(snapshot(PROGRESS)), Total("idle")])
+    drawn = totals_table([Total("board").add(snapshot(PROGRESS)), Total("idle")])
 
     assert [list(column.cells) for column in drawn.columns][:3] == [["board", "idle"], ["4", "-"], ["1,000", "waiting"]]

@@ -15,7 +15,7 @@ from penstock.storage.manifest import named_sources
 from penstock.watch.board import Board
 from penstock.watch.reducer import PipelineReducer, TimeBehind
 from penstock.watch.snapshot import phases
-from penstock.watch.status import lines
+from penstock.watch.terminal import lines
 from penstock.watch.views import PipelineView, Point, QueryView, Series
 
 AT = epoch_seconds("2024-01-01T10:00:05+00:00")

@@ -51,11 +51,11 @@ class CassandraSource(CassandraOptions, SourceOptions):
 
     def look_up(self, rows: DataFrame, lookup: LookupRequest) -> DataFrame:
         """The rows joined with the table's rows of the same key."""
-        from penstock.connectors.cassandra import _lookup as cassandra_lookup
+        from penstock.connectors.cassandra._keys import join_by_key
 
         with self.access.session() as session:
             table = cassandra_table.find(session, self.hosts, self.table)
-        return cassandra_lookup.join_by_key(rows, self.access, table, self.schema_, lookup)
+        return join_by_key(rows, self.access, table, self.schema_, lookup)
 
     def _require(self, declared: StructType) -> None:
         with self.access.session() as session:

@@ -23,7 +23,6 @@ from penstock.connector import (
     SourceOptions,
     Writer,
 )
-from penstock.connectors.eventhubs._columns import to_events
 from penstock.connectors.eventhubs._connection import (
     Connection,
     Policy,
@@ -31,7 +30,7 @@ from penstock.connectors.eventhubs._connection import (
     parse_connection_string,
     require_hub,
 )
-from penstock.connectors.eventhubs._start import parse
+from penstock.connectors.eventhubs._start import parse, to_events
 from penstock.connectors.kafka import KafkaSink, KafkaSource, MissingTopicError
 from penstock.connectors.kafka import settings as kafka_settings
 from penstock.connectors.kafka.security import Sasl, Tls

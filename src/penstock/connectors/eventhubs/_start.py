@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.kafka import milliseconds
 from penstock.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
 
 _WORDS = {"start": "earliest", "end": "latest"}
 _CLASSIC = ("offset", "seqNo", "enqueuedTime", "isInclusive")
@@ -110,3 +114,42 @@ _FORMS = "write start, end, a time like '2024-05-01 12:00:00', an offset, or the
 
 def _refusal(value: object) -> str:
     return f"{value!r} is not where a query can start; {_FORMS}"
+
+
+_REST = 2**31 - 1
+
+
+def to_events(records: DataFrame) -> DataFrame:
+    """body, partition, offset, sequenceNumber, enqueuedTime, publisher (null), partitionKey, properties."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return records.select(
+        F.col("value").alias("body"),
+        F.col("partition").cast("string").alias("partition"),
+        F.col("offset").cast("string").alias("offset"),
+        F.col("offset").alias("sequenceNumber"),
+        F.col("timestamp").alias("enqueuedTime"),
+        F.lit(None).cast("string").alias("publisher"),
+        F.col("key").cast("string").alias("partitionKey"),
+        _properties().alias("properties"),
+    )
+
+
+def _properties() -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # Of several headers with one name the last counts, as in a dictionary.
+    names = F.array_distinct(F.transform("headers", lambda header: header["key"]))
+    last = F.transform(names, lambda name: F.element_at(F.filter("headers", lambda each: each["key"] == name), -1))
+    values = F.transform(last, lambda header: _property(header["value"]))
+    empty = F.create_map().cast("map<string,string>")
+    return F.coalesce(F.map_from_arrays(names, values), empty)
+
+
+def _property(value: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # Properties set by an AMQP client are AMQP-encoded text: A1 with one byte of length, B1 with four.
+    mark = F.hex(F.substring(value, 1, 1))
+    text = F.when(mark == "A1", F.substring(value, 3, _REST)).when(mark == "B1", F.substring(value, 6, _REST))
+    return F.coalesce(text, value).cast("string")

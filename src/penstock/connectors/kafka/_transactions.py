@@ -37,11 +37,11 @@ _MAX_QUEUED_BYTES = 64_000_000
 _COLUMNS = ("key", "value")
 _WORKER_VARIABLE = "PENSTOCK_WRITER"
 
-#: Groups whose number of tasks was compared with that of earlier runs.
-_checked_groups: set[str] = set()
+#: Groups, with their topics, whose number of tasks was compared with that of earlier runs.
+_checked_groups: set[tuple[str, str]] = set()
 
-#: The open writers of this Python worker, by group; the next batch uses them again.
-_open_writers: dict[str, _Writer] = {}
+#: The open writers of this Python worker, by group and topic; the next batch uses them again.
+_open_writers: dict[tuple[str, str], _Writer] = {}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def send(records: DataFrame, spec: TransactionSpec, tasks: int) -> None:
     """Send a batch of key, value and headers, except what was sent before."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if spec.tasks_group not in _checked_groups:
+    if (spec.tasks_group, spec.topic) not in _checked_groups:
         _check_task_count(spec, tasks)
     binary = [F.col(name).cast("binary").alias(name) for name in _COLUMNS if name in records.columns]
     headers = [F.col("headers")] if "headers" in records.columns else []
@@ -105,7 +105,7 @@ def _check_task_count(spec: TransactionSpec, tasks: int) -> None:
         raise _send_error(spec, error) from error
     finally:
         group.close()
-    _checked_groups.add(spec.tasks_group)
+    _checked_groups.add((spec.tasks_group, spec.topic))
 
 
 def _send_task(batches: Iterator[pyarrow.RecordBatch], spec: TransactionSpec) -> Iterator[pyarrow.RecordBatch]:
@@ -127,8 +127,7 @@ def _begin(spec: TransactionSpec, task: int) -> _Writer | None:
     """A writer with an open transaction; None if the batch was sent before."""
     from confluent_kafka import KafkaException
 
-    group = spec.group(task)
-    reused = _open_writers.get(group)
+    reused = _open_writers.get((spec.group(task), spec.topic))
     try:
         return reused.begin(spec) if reused else _open_writer(spec, task).begin(spec)
     except KafkaException as error:
@@ -150,7 +149,7 @@ def _open_writer(spec: TransactionSpec, task: int) -> _Writer:
     reads = {"group.id": spec.group(task), "isolation.level": "read_committed", "enable.auto.commit": False}
     group = Consumer({**spec.client, **_QUIET, **reads})
     writer = _Writer(producer, group, max(0, _read_offset(group, spec.topic)))
-    _open_writers[spec.group(task)] = writer
+    _open_writers[spec.group(task), spec.topic] = writer
     return writer
 
 
@@ -197,10 +196,10 @@ class _Writer:
             count = sum(_produce(self._producer, spec, batch) for batch in batches)
             self._producer.commit_transaction(spec.timeout_seconds)
         except BaseException:
-            for group, writer in list(_open_writers.items()):
+            for key, writer in list(_open_writers.items()):
                 if writer is self:
                     # Opening this id again aborts the transaction.
-                    del _open_writers[group]
+                    del _open_writers[key]
             raise
         self._next_batch = spec.batch + 1
         return count
