@@ -17,6 +17,7 @@ from penstock.redaction import redact, redact_values
 from penstock.text import printable
 
 Event = dict[str, Any]
+"""`at` (ISO time), `what` (a name of the catalogue) and the facts of that kind."""
 Emit = Callable[..., None]
 """Takes an event's name and its facts: `emit("missed", sink="a", target="b", rows=3)`."""
 
@@ -24,8 +25,6 @@ Emit = Callable[..., None]
 def ignore_event(_what: str, **_facts: Any) -> None:
     """For tests and notebooks, which keep no event log."""
 
-
-"""`at` (ISO time), `what` (a name of the catalogue) and the facts of that kind."""
 
 Level = Literal["info", "warning", "error"]
 State = Literal["new", "starting", "running", "draining", "restarting", "stalled", "stopped", "failed", "gone"]

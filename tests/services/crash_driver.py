@@ -1,4 +1,4 @@
-"""A driver that dies: `python driver.py PIPELINE TARGET MOMENT SEED`, started in a session of its own.
+"""A driver that dies: `python -m tests.services.crash_driver PIPELINE TARGET MOMENT SEED`, started in its own session.
 
 MOMENT is before | inside | written | noted, of the first write to TARGET in this run; `never` runs until all is read.
 Dying takes the whole session along, the JVM and Python workers included, as a power cut does.

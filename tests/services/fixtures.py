@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.services import postgres as server
 from tests.services.secured import SecuredBroker, secured_broker
 
@@ -96,6 +96,37 @@ class Kafka:
     def values(self, topic: str, count: int) -> list[str]:
         """The values of so many records, sorted."""
         return sorted(message.value().decode() for message in self.read(topic, count))
+
+    def committed(self, topic: str) -> list[Message]:
+        """Everything in a topic that a consumer of committed records sees."""
+        settings = {"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex, "enable.partition.eof": True}
+        consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        self._wait_for_transactions([TopicPartition(topic, number) for number in partitions])
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        found: list[Message] = []
+        ends: set[int] = set()
+        while len(ends) < len(partitions):
+            message = consumer.poll(30)
+            assert message is not None, "the broker does not answer"
+            if message.error():
+                ends.add(message.partition())
+            else:
+                found.append(message)
+        consumer.close()
+        return found
+
+    def _wait_for_transactions(self, partitions: list[TopicPartition]) -> None:
+        """Wait until no transaction is open: a commit returns before its markers are in every partition."""
+        admin = AdminClient({"bootstrap.servers": self.address})
+
+        def ends(level: IsolationLevel) -> list[int]:
+            asked = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, isolation_level=level)
+            return [asked[each].result(30).offset for each in partitions]
+
+        deadline = monotonic() + 60
+        while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+            assert monotonic() < deadline, "a transaction is still open"
 
     def forget(self, topic: str, partition: int, before: int) -> None:
         """Delete the records of a partition before an offset."""

@@ -292,11 +292,11 @@ class TestCassandra(SinkSuite):
     def _store(self, cassandra):
         self.cassandra = cassandra
 
-    def sink(self, place):
+    def sink(self, place):  # noqa: ARG002
         table = f"{self.cassandra.keyspace}.t"
         return CassandraSink(hosts=self.cassandra.address, table=table, create={"key": ("id",)})
 
-    def written(self, sink):
+    def written(self, sink):  # noqa: ARG002
         return self.cassandra.cql("SELECT id, name, amount FROM t ")
 
     @pytest.mark.parametrize(

@@ -191,11 +191,11 @@ class TestCassandra(SourceSuite):
     def _users(self, users):
         self.users = users
 
-    def source(self, place):
+    def source(self, place):  # noqa: ARG002
         return self.users
 
 
 class TestDeclaredCassandra(TestCassandra):
-    def source(self, place):
+    def source(self, place):  # noqa: ARG002
         options = {"hosts": self.users.hosts, "table": self.users.table, "schema": "id string, age int"}
         return CassandraSource.model_validate(options)

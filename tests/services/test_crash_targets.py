@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from tests.services.command import until
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 TARGETS = ("delta", "cassandra", "files", "kafka")
 MOMENTS = ("before", "inside", "written", "noted", "anywhere")
 
@@ -70,9 +70,10 @@ class Scene:
 
     def run(self, target: str, moment: str, seed: str) -> int:
         """One life of the driver; how it ended."""
-        command = [sys.executable, str(HERE / "crash_driver.py"), str(self.folder / "crash.yaml"), target, moment, seed]
+        script = "tests.services.crash_driver"
+        command = [sys.executable, "-m", script, str(self.folder / "crash.yaml"), target, moment, seed]
         with (self.folder / "driver.out").open("ab") as out:
-            life = subprocess.Popen(command, start_new_session=True, stdout=out, stderr=out)
+            life = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=out, stderr=out)
             try:
                 return life.wait(timeout=900)
             finally:

@@ -10,10 +10,10 @@ import pytest
 from tests.services.fixtures import Kafka
 from tests.services.secured import DEMO, SecuredBroker
 
-from penstock.connectors.eventhubs import EventHubsSource
+from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
 from penstock.connectors.kafka import create_topics
 from penstock.engine.prepare import probe
-from penstock.testing.connectors import SourceSuite
+from penstock.testing.connectors import SinkSuite, SourceSuite
 
 
 @pytest.fixture
@@ -242,11 +242,29 @@ def test_a_hub_that_is_missing_and_a_wrong_key_are_named(secured, namespace, ref
     )
 
 
-class TestEventHubs(SourceSuite):
+def options_of(secured: SecuredBroker, hub: str) -> dict[str, object]:
+    return {"connection": secured.broker.secured.connection, "tls": secured.options("tls")["tls"], "hub": hub}
+
+
+class TestEventHubsSource(SourceSuite):
     @pytest.fixture(autouse=True)
     def _hub(self, secured, kafka):
         self.secured, self.hub = secured, kafka.create()
 
-    def source(self, place):
-        options = {"connection": self.secured.broker.secured.connection, "tls": self.secured.options("tls")["tls"]}
-        return EventHubsSource.model_validate({**options, "hub": self.hub})
+    def source(self, place):  # noqa: ARG002
+        return EventHubsSource.model_validate(options_of(self.secured, self.hub))
+
+
+class TestEventHubsSink(SinkSuite):
+    has_columns = False  # events take any row
+
+    @pytest.fixture(autouse=True)
+    def _namespace(self, secured, kafka):
+        self.secured, self.kafka = secured, kafka
+
+    def sink(self, place):  # noqa: ARG002
+        return EventHubsSink.model_validate({**options_of(self.secured, self.kafka.create()), "value": "json"})
+
+    def written(self, sink):
+        found = [json.loads(message.value()) for message in self.kafka.committed(sink.hub)]
+        return [(each["id"], each.get("name"), each.get("amount")) for each in found]

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import uuid
-from time import monotonic
-from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import KafkaSink
 from penstock.errors import LoadError
@@ -213,40 +208,6 @@ def test_what_contradicts_itself_is_refused_by_name(words, kafka, sink, says):
     assert says in str(caught.value)
 
 
-def committed(address: str, topic: str) -> list[Any]:
-    """Everything in a topic that a consumer of committed records sees, as JSON."""
-    settings = {"bootstrap.servers": address, "group.id": uuid.uuid4().hex, "enable.partition.eof": True}
-    consumer = Consumer({**settings, "isolation.level": "read_committed"})
-    partitions = [
-        TopicPartition(topic, number) for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions
-    ]
-    wait_for_transactions(address, partitions)
-    consumer.assign([TopicPartition(topic, each.partition, OFFSET_BEGINNING) for each in partitions])
-    found, ends = [], set()
-    while len(ends) < len(partitions):
-        message = consumer.poll(30)
-        assert message is not None, "the broker does not answer"
-        if message.error():
-            ends.add(message.partition())
-        else:
-            found.append(json.loads(message.value()))
-    consumer.close()
-    return found
-
-
-def wait_for_transactions(address: str, partitions: list[TopicPartition]) -> None:
-    """Wait until no transaction is open: a commit returns before its markers are in every partition."""
-    admin = AdminClient({"bootstrap.servers": address})
-
-    def ends(level: IsolationLevel) -> list[int]:
-        asked = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, isolation_level=level)
-        return [asked[each].result(30).offset for each in partitions]
-
-    deadline = monotonic() + 60
-    while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
-        assert monotonic() < deadline, "a transaction is still open"
-
-
 class TestAtLeastOnce(SinkSuite):
     has_columns = False  # records take any row
 
@@ -254,16 +215,16 @@ class TestAtLeastOnce(SinkSuite):
     def _broker(self, kafka):
         self.kafka = kafka
 
-    def sink(self, place):
+    def sink(self, place):  # noqa: ARG002
         return KafkaSink(servers=self.kafka.address, topic=self.kafka.create())
 
     def written(self, sink):
-        found = committed(self.kafka.address, sink.topic)
+        found = [json.loads(message.value()) for message in self.kafka.committed(sink.topic)]
         return [(each["id"], each.get("name"), each.get("amount")) for each in found]
 
 
 class TestExactlyOnce(TestAtLeastOnce):
-    def sink(self, place):
+    def sink(self, place):  # noqa: ARG002
         return KafkaSink(servers=self.kafka.address, topic=self.kafka.create(), delivery="exactly-once", writers=2)
 
     def _check_once(self, sink, rows):

@@ -527,6 +527,6 @@ class TestKafka(SourceSuite):
     def _topic(self, kafka, topic):
         self.kafka, self.topic = kafka, topic
 
-    def source(self, place):
+    def source(self, place):  # noqa: ARG002
         self.kafka.send(self.topic, "one")
         return KafkaSource(servers=self.kafka.address, topics=(self.topic,), start="earliest", headers=True)

@@ -59,7 +59,7 @@ class Gate:
     def __init__(self) -> None:
         self.entered, self.opened, self.batches = threading.Event(), threading.Event(), []
 
-    def __call__(self, rows: DataFrame, number: int) -> None:
+    def __call__(self, rows: DataFrame, number: int) -> None:  # noqa: ARG002
         self.entered.set()
         assert self.opened.wait(_PATIENCE_SECONDS)
         self.batches.append(number)
@@ -104,7 +104,7 @@ def test_listeners_are_waited_for_but_not_for_ever(spark, stream, tmp_path):
         def onQueryStarted(self, event):  # noqa: N802
             pass
 
-        def onQueryProgress(self, event):  # noqa: N802
+        def onQueryProgress(self, event):  # noqa: ARG002, N802
             entered.set()
             release.wait(_PATIENCE_SECONDS)
 
@@ -248,9 +248,9 @@ def test_sparks_own_checkers_are_asked_before_a_query_starts(spark):
     internals.check_streaming(ticks, "update", real_time=True)
     with pytest.raises(AnalysisException, match="watermark"):
         internals.check_streaming(counts, "append")
-    with pytest.raises(AnalysisException, match="(?i)continuous"):
+    with pytest.raises(AnalysisException, match=r"(?i)continuous"):
         internals.check_streaming(counts, "update", continuous=True)
-    with pytest.raises(Exception, match="(?i)real.?time"):
+    with pytest.raises(Exception, match=r"(?i)real.?time"):
         internals.check_streaming(ticks, "append", real_time=True)
 
 

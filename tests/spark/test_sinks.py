@@ -165,7 +165,7 @@ class _PythonSuite(SinkSuite):
         (tmp_path / f"{self.module}.py").write_text(f"OUT = {str(self.out)!r}\n" + textwrap.dedent(self.code))
         monkeypatch.syspath_prepend(tmp_path)
 
-    def written(self, sink):
+    def written(self, sink):  # noqa: ARG002
         lines = [json.loads(line) for file in self.out.iterdir() for line in file.read_text().splitlines()]
         return [(line["id"], line["name"], line["amount"]) for line in lines]
 
@@ -181,7 +181,7 @@ class TestForeachBatch(_PythonSuite):
                 pathlib.Path(OUT, str(row.id)).write_text(json.dumps(row.asDict()))
         """
 
-    def sink(self, place):
+    def sink(self, place):  # noqa: ARG002
         return ForeachBatchSink(python=f"{self.module}:write")
 
 
@@ -201,5 +201,5 @@ class TestForeach(_PythonSuite):
                 self.file.close()
         """
 
-    def sink(self, place):
+    def sink(self, place):  # noqa: ARG002
         return ForeachSink(python=f"{self.module}:Writer")

@@ -35,14 +35,14 @@ class TestInferredFiles(SourceSuite):
 
 
 class TestRate(SourceSuite):
-    def source(self, place):
+    def source(self, place):  # noqa: ARG002
         return RateSource(rows_per_second=3, partitions=2)
 
 
 class TestSocket(SourceSuite):
     """Nothing connects before the first batch."""
 
-    def source(self, place):
+    def source(self, place):  # noqa: ARG002
         return SocketSource(port=1)
 
 

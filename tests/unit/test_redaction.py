@@ -89,7 +89,8 @@ def test_records_of_logging_are_without_secrets(caplog):
 
 
 def test_an_uncaught_error_is_printed_without_secrets():
-    code = "from penstock import redaction as r; r.install_hooks(); r.remember('hunter'+'2'); raise ValueError('hunter'+'2')"
+    code = "from penstock import redaction as r; r.install_hooks(); r.remember('hunter'+'2')"
+    code += "; raise ValueError('hunter'+'2')"
 
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 

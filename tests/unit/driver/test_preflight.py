@@ -212,7 +212,7 @@ def test_a_topic_that_was_recreated_while_a_batch_is_in_progress_is_refused(stor
 
 def test_an_error_of_a_source_names_the_source(stored: Stored):
     class Strict(TopicSource):
-        def resume(self, positions, identity):
+        def resume(self, positions, identity):  # noqa: ARG002
             raise RunError("records are gone")
 
     with pytest.raises(RunError) as caught:
