@@ -49,7 +49,7 @@ clean:            ## remove the virtual environment and what runs have left here
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "installing Java 17"; apt-get update -q && apt-get install -y -q --no-install-recommends openjdk-17-jre-headless; \
 	  else echo "Java 17 is needed: install openjdk-17-jre-headless (or set JAVA_HOME) and run make again" >&2; exit 1; fi; fi
-	@$(BIN)/python -c 'from penstock.java import java; java()' 2>&1 | tail -1
+	@$(BIN)/python -c 'from penstock.java import find_java; find_java()' 2>&1 | tail -1
 	@touch $@
 
 .venv/.postgresql: .venv/.installed

@@ -226,7 +226,7 @@ def test_secured_listeners_come_up_with_certificates_and_a_file_for_the_shell(de
     refused = dev.call("up", "--tls")
     assert refused.returncode == 2
     assert refused.stderr == (
-        "kafka already runs, without the listeners tls, mutual-tls, sasl-plain, sasl-scram; "
+        "kafka already runs without the listeners tls, mutual-tls, sasl-plain, sasl-scram; "
         "run `penstock dev down kafka` first; its data stays\n"
     )
 
