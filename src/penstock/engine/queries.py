@@ -114,7 +114,7 @@ class Queries:
         except BaseException:
             self.stop()
             raise
-        keep_fresh(tables, lambda: not self._is_ending and not self.have_ended, self.emit)
+        keep_fresh(tables, lambda: not self._is_ending, self.emit)
 
     def failures(self) -> list[tuple[str, RunError]]:
         """The queries that have failed, and why."""

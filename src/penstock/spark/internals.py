@@ -51,12 +51,19 @@ def find_missing(spark: SparkSession, wanted: dict[str, tuple[str, ...]]) -> lis
 
 
 def _method_names(java_class: Any) -> set[str]:
-    names: set[str] = set()
-    while java_class is not None:
-        # Private methods of Scala traits and classes carry their class in their name.
-        names |= {str(method.getName()).rsplit("$$", 1)[-1] for method in java_class.getDeclaredMethods()}
-        java_class = java_class.getSuperclass()
-    return names
+    name = str(java_class.getName())
+    if name not in _known_methods:
+        names: set[str] = set()
+        while java_class is not None:
+            # Private methods of Scala traits and classes carry their class in their name.
+            names |= {str(method.getName()).rsplit("$$", 1)[-1] for method in java_class.getDeclaredMethods()}
+            java_class = java_class.getSuperclass()
+        _known_methods[name] = names
+    return _known_methods[name]
+
+
+#: By class: asking costs a call to the JVM for each method, and classes do not change.
+_known_methods: dict[str, set[str]] = {}
 
 
 def _class_loader(spark: SparkSession) -> Any:
