@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -28,6 +28,14 @@ class FailingSink(SinkOptions):
 
     inner: SkipValidation[Any] = Field(description="The sink that writes.")
     hook: SkipValidation[Any] = Field(description="Called before and after each write.")
+
+    @property
+    def jar_groups(self) -> tuple[str, ...]:
+        return self.inner.jar_groups
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        return self.inner.session
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         return _FailingWriter(self.inner.open(spark, schema, mode), self.hook)

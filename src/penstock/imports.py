@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from penstock.errors import BuildError
@@ -21,8 +22,9 @@ def import_object(path: str) -> Any:
         raise BuildError(f"{module_name!r} imports {error.name!r}, which is not installed") from error
     except Exception as error:
         raise BuildError(f"importing {module_name!r} raised {type(error).__name__}: {error}") from error
-    # By value: a worker that imported the module would run its decorators, and `udf("string")` needs a session.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    if module_name.partition(".")[0] not in sys.stdlib_module_names:
+        # By value: a worker that imported the module would run its decorators, and `udf("string")` needs a session.
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     if not hasattr(module, name):
         raise BuildError(f"{module_name!r} has no {name!r}")
     return getattr(module, name)

@@ -107,7 +107,7 @@ def test_a_chosen_port_that_is_taken_is_refused(dev):
     assert refused.returncode == 1
     assert refused.stderr == (
         f"cassandra cannot use port {taken}: another program listens on it; "
-        "choose another one with --port, or give none\n"
+        "choose another one with --port, or omit it\n"
     )
 
 

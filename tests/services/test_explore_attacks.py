@@ -15,7 +15,8 @@ from tests.unit.watch.reports import event, write_log
 
 from penstock.load import load
 from penstock.page import serve
-from penstock.storage.manifest import MANIFEST, manifest
+from penstock.storage.layout import Storage
+from penstock.storage.manifest import manifest
 
 PIPELINE = """
 name: trades
@@ -34,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory):
     file.chmod(0o600)
     storage = folder / "storage"
     write_log(storage, "trades", [event("started", "09:59:00", sinks=["out"])])
-    (storage / "trades" / MANIFEST).write_text(json.dumps(manifest(load(file))))
+    Path(Storage.by_name(str(storage), "trades").manifest).write_text(json.dumps(manifest(load(file))))
     with serve(str(storage)) as page:
         ours = Site(int(page.address.rsplit(":", 1)[1]), page.token, Path(storage))
         # The page reads the storage when it is first asked what there is.

@@ -121,7 +121,7 @@ def test_a_topic_with_fewer_partitions_than_the_recording_is_refused(kafka, tmp_
     refused, spread = penstock(*call, folder=tmp_path), penstock(*call, "--repartition", folder=tmp_path)
 
     assert refused.returncode == 2
-    assert f"topic '{small}' has 1 partitions, and the recording is of 3" in refused.stderr
+    assert f"topic '{small}' has 1 partitions, and the recording has 3" in refused.stderr
     assert spread.returncode == 0, spread.stderr
     assert kafka.values(small, 1) == ["a"]
 
@@ -167,7 +167,7 @@ def test_a_broker_that_does_not_take_a_record_is_an_error(kafka):
     target = KafkaTarget(kafka.address, topic)
     feeding = FeedLoop([target], Live())
 
-    with pytest.raises(UnreachableError, match=f"did not take a record of topic '{topic}': .*too large"):
+    with pytest.raises(UnreachableError, match=f"did not accept a record of topic '{topic}': .*too large"):
         feeding.run(iter([Record(b"k", b"fine"), Record(b"k", os.urandom(5000))]))
 
 
@@ -177,7 +177,7 @@ def test_a_record_that_cannot_be_sent_is_an_error_at_once(kafka, topic):
     target.send([Record(b"k", b"fine")])
     target.flush()
 
-    with pytest.raises(PenstockError, match=r"to topic .* Unknown partition; 1 were before it"):
+    with pytest.raises(PenstockError, match=r"to topic .* Unknown partition; 1 were sent before it"):
         target.send([Record(b"k", b"x", partition=17)])
 
     assert kafka.values(topic, 1) == ["fine"]
@@ -197,7 +197,7 @@ def test_a_queue_that_is_full_lets_the_feed_wait(kafka, topic):
 
 
 def test_too_few_partitions_are_said_before_anything_is_sent(kafka, topic):
-    with pytest.raises(CallError, match="has 2 partitions, and the recording is of 5; give one with as many"):
+    with pytest.raises(CallError, match="has 2 partitions, and the recording has 5; give one with as many"):
         KafkaTarget(kafka.address, topic, partitions=5).open()
 
 

@@ -363,7 +363,7 @@ def test_a_bad_record_ends_the_run_whatever_the_steps_ask_for(reading, refusal, 
     assert said.endswith(
         f": sink 'out': source 'rows': the record at topic {reading.topic}, partition 1, offset 1 is not json of the "
         'declared schema: {"id": "x", "name": "b"}; correct it where it comes from, '
-        "or set 'bad_records: drop' to count such records and go on"
+        "or set 'bad_records: drop' to count such records and continue"
     )
 
 
@@ -375,7 +375,7 @@ def test_a_bad_record_is_named_in_one_line(reading, refusal, what):
 
     assert f"the record at topic {reading.topic}, partition 0, offset 0 is not json of the declared schema: " in said
     assert "\n" not in said
-    assert said.endswith("and go on")
+    assert said.endswith("and continue")
 
 
 BAD_CSV = [None, b"", b" ", b"x,a,1", b"1,a", b"1,a,1,1", b"1,a,1e400", b"1,\xff,1", b"1,a,1\n2,b,2", b",a,1"]

@@ -248,7 +248,7 @@ def test_a_broker_that_has_never_answered_is_tried_once_and_one_that_has_by_poli
         "pipeline.yaml:4: source 'a': no Kafka broker answers at 127.0.0.1:1,localhost:1 after 1 s: "
         "127.0.0.1:1: connection refused and localhost:1: connection refused; "
         "start it (penstock dev up kafka runs one here) or correct 'servers'",
-        "this pipeline has never run, so it is not tried again; --wait SECONDS waits longer",
+        "this pipeline has never run, so it is not retried; --wait SECONDS waits longer",
     ]
     assert "1 restarts within 10 minutes did not help" in later.stderr
     assert (first.returncode, later.returncode) == (1, 1)

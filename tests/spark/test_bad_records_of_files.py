@@ -60,7 +60,7 @@ def test_a_bad_record_ends_the_run_whatever_the_steps_ask_for(project, refusal, 
         f"{project.folder}/pipeline.yaml:11: sink 'out': source 'rows': a record of "
         f"{project.folder}/input/a.{format_} is not {named} of the "
         f"declared schema: {BAD[format_]}; correct it where it comes from, "
-        "or set 'bad_records: drop' to count such records and go on"
+        "or set 'bad_records: drop' to count such records and continue"
     )
 
 
@@ -131,5 +131,5 @@ def test_a_record_of_several_lines_is_shown_in_one(project, refusal):
 
     said = refusal(project.run, text)
 
-    assert said.endswith("and go on")
+    assert said.endswith("and continue")
     assert "\n" not in said

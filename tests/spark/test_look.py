@@ -109,7 +109,7 @@ def test_a_step_has_no_bad_records_and_a_table_is_no_stream(project: Project, sp
 
     with pytest.raises(CallError, match="'loud' is a step"), preview(pipeline, spark, name, Limits(), bad=True):
         pass
-    with pytest.raises(CallError, match="no stream"), preview_rows(spark.range(3), Limits()):
+    with pytest.raises(CallError, match="not a stream"), preview_rows(spark.range(3), Limits()):
         pass
 
 

@@ -72,7 +72,9 @@ class QueryListener:
     _listener: Any = None
 
     def attach(self) -> None:
-        """Hear of the session's queries."""
+        """Hear of the session's queries, if there is a receiver: each event costs calls between JVM and Python."""
+        if not self.receivers:
+            return
         self._listener = _listener(self._call)
         self.spark.streams.addListener(self._listener)
 

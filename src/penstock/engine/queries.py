@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connector import FailureExplainer
 from penstock.engine.build import Read, build, from_connector, refuse
-from penstock.engine.listeners import OnProgress, ProgressReceiver, QueryListener, find_receivers
+from penstock.engine.listeners import OnProgress, ProgressReceiver, QueryListener, Receiver, find_receivers
 from penstock.engine.row_counts import add_counts
 from penstock.engine.static_tables import find_static_tables, keep_fresh
 from penstock.engine.targets import Guard, TargetWriters, allow_write
@@ -46,7 +46,7 @@ def start(
     write: Write | None = None,
     emit: Emit = ignore_event,
     guard: Guard = allow_write,
-    on_progress: OnProgress = lambda _: None,
+    on_progress: OnProgress | None = None,
     wake: threading.Event | None = None,
 ) -> Queries:
     """Build the pipeline and start a query for each sink, or none of them.
@@ -73,7 +73,7 @@ class Queries:
     emit: Emit
     guard: Guard
     write: Write | None
-    on_progress: OnProgress
+    on_progress: OnProgress | None
     wake: threading.Event
     _queries: dict[str, StreamingQuery] = field(default_factory=dict)
     _writers: dict[str, TargetWriters] = field(default_factory=dict)
@@ -105,8 +105,7 @@ class Queries:
     def start_all(self) -> None:
         """Start every sink's query, or none of them."""
         tables = find_static_tables(self.pipeline, self.streams)
-        progress = ProgressReceiver(self._take_progress, self.wake)
-        self._listener = QueryListener(self.spark, [progress, *find_receivers(self.pipeline, self.emit)])
+        self._listener = QueryListener(self.spark, self._receivers())
         self._listener.attach()
         try:
             for sink in self.pipeline.sinks:
@@ -189,6 +188,10 @@ class Queries:
         if self._listener is not None:
             self._listener.detach()
 
+    def _receivers(self) -> list[Receiver]:
+        found = find_receivers(self.pipeline, self.emit)
+        return [ProgressReceiver(self._take_progress, self.wake), *found] if self.on_progress else found
+
     def _start(self, sink: Sink) -> StreamingQuery:
         """Start one sink's query; it continues from its checkpoint."""
         try:
@@ -229,7 +232,8 @@ class Queries:
         with self._lock:
             if progress["name"] in self._busy_since:
                 self._busy_since[progress["name"]] = time.monotonic()
-        self.on_progress(progress)
+        if self.on_progress is not None:
+            self.on_progress(progress)
 
     def _failure(self, name: str, query: StreamingQuery) -> RunError | None:
         """Why a query has ended, in our words, and whether it is retryable; None if it did not fail."""
