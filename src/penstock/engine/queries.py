@@ -124,9 +124,11 @@ class Queries:
     def wait(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         """Return when every query has ended or `is_enough` says so; raise the reason as soon as one fails."""
         while not is_enough():
+            # Before the failures: a query may fail between the two questions.
+            have_ended = self.have_ended
             for _, error in self.failures():
                 raise error
-            if self.have_ended:
+            if have_ended:
                 return
             # Set by the listener when a query ends; the bound only limits how late `is_enough` is asked.
             self.wake.wait(_POLL_SECONDS)
