@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         **settings_of(groups),
         "spark.databricks.delta.snapshotPartitions": "1",
+        # Nobody opens Spark's own pages: what they would show of thousands of queries fills the heap.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.ui.retainedExecutions": "10",
+        **{f"spark.ui.retained{name}": "10" for name in ("Jobs", "Stages", "Tasks")},
     }
     log = tmp_path_factory.mktemp("spark") / "driver.log"
     made = session("tests", master="local[2]", asked=asked, jars=jars.paths(groups), log=log)
@@ -74,7 +79,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 class Run:
     """What the queries of a pipeline reported."""
 
-    progress: list[dict[str, Any]] = field(default_factory=list)
+    queries: Queries
+
+    @property
+    def progress(self) -> list[dict[str, Any]]:
+        """The reports so far, from the queries themselves: PySpark's listener takes longer than a small batch."""
+        from penstock.spark.internals import recent_progress
+
+        reports = (json.loads(report.json()) for query in self.queries for report in recent_progress(query))
+        return sorted(reports, key=lambda report: report["timestamp"])
 
     @property
     def batches(self) -> list[Snapshot]:
@@ -129,7 +142,10 @@ class Project:
 
     def watch(self, pipeline: Pipeline, *, once: bool = False) -> Run:
         """Run the pipeline until its queries end by themselves."""
+        from penstock.waiting import wait_until
+
         with self.started(pipeline, once=once) as (queries, run):
+            wait_until(lambda: not all(query.isActive for query in queries), 300)
             queries.wait()
         return run
 
@@ -137,16 +153,11 @@ class Project:
     def started(self, pipeline: Pipeline, *, once: bool = False, **more: Any) -> Iterator[tuple[Queries, Run]]:
         """The running queries and what they report; stopped at the end."""
         from penstock.engine import start
-        from penstock.spark.internals import wait_for_listeners
 
-        run = Run()
-        queries = start(pipeline, self.spark, once=once, on_progress=run.progress.append, **more)
+        queries = start(pipeline, self.spark, once=once, **more)
         try:
-            yield queries, run
+            yield queries, Run(queries)
         finally:
-            for query in queries:
-                query.stop()
-            wait_for_listeners(self.spark, 60)
             queries.stop()
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:

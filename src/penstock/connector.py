@@ -164,6 +164,11 @@ class SourceOptions(ConnectorOptions):
         """Words that identify this source in Spark's description of it."""
         return ()
 
+    @property
+    def on_reset(self) -> str:
+        """What a new checkpoint reads, as a clause for the user."""
+        return "is read from its beginning"
+
     def record_facts(self, name: str, number: int) -> Any:  # noqa: ARG002
         """For tests: the value of a metadata column (`topic`, `offset`) of the n-th given record."""
         return EPOCH if name == "timestamp" else None
@@ -184,7 +189,14 @@ class Writer(ABC):
 
     @abstractmethod
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        """Write one batch; return only when the target has it."""
+        """Write one batch; return only when the target has it and would keep it through a power cut."""
+
+    def last_batch(self, batch: Batch) -> int | None:  # noqa: ARG002
+        """The last batch of `batch.writer` and `batch.query` that the target itself has; None if it cannot tell.
+
+        Asked once per start, with the batch that the ledger has: a lower answer means that the target has lost rows.
+        """
+        return None
 
     def close(self) -> None:  # noqa: B027  most writers hold nothing
         """Release what the writer holds."""
@@ -234,6 +246,10 @@ class SinkOptions(ConnectorOptions):
     def columns_warning(self, columns: Sequence[str]) -> tuple[str, str] | None:  # noqa: ARG002
         """What is probably not meant when rows of these columns are written, and what to do; None if nothing."""
         return None
+
+    def on_replay(self, mode: str) -> str:  # noqa: ARG002
+        """What happens to rows that the target gets again after a reset, as a clause for the user."""
+        return "gets the rows again, beside those that it has"
 
     def check_columns(self, schema: StructType, mode: str) -> None:
         """Raise if rows of these columns can never be written; must not reach the outside system."""

@@ -1,4 +1,9 @@
-"""Every error we raise on purpose.
+"""Every error we raise on purpose, and the exit codes.
+
+0    success
+1    something must be fixed first: the file, the data, rights, a checkpoint that is refused
+2    the command was called in a way that cannot work
+75   a run ended and the next one may succeed: a system did not answer, the driver died (EX_TEMPFAIL of sysexits.h)
 
 PenstockError            the pipeline's fault unless said otherwise: exit 1
 ├── CallError            the call's fault: exit 2
@@ -18,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.redaction import redact
+
+TRY_AGAIN = 75
 
 
 class PenstockError(Exception):

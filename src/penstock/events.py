@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import string
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -72,7 +73,7 @@ CATALOGUE: dict[str, EventKind] = {
             level="warning",
             printed=True,
         ),
-        EventKind("driver_started", ("pid", "attempt"), "driver started, pid {pid}", state="starting"),
+        EventKind("driver_started", ("pid", "attempt", "supervisor"), "driver started, pid {pid}", state="starting"),
         EventKind(
             "driver_ended", ("pid", "code", "well", "reason"), "driver ended: {reason}", level="error", state="failed"
         ),
@@ -129,6 +130,14 @@ CATALOGUE: dict[str, EventKind] = {
             printed=True,
         ),
         EventKind(
+            "target_away",
+            ("sink", "target", "reason"),
+            "{sink}: the optional target {target!r} cannot be opened, and misses rows until it can: {reason}",
+            level="warning",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
             "missed",
             ("sink", "target", "batch", "rows", "reason"),
             "{rows:,} rows of batch {batch} of {sink!r} are missing in the optional target {target!r}: {reason}",
@@ -180,6 +189,22 @@ CATALOGUE: dict[str, EventKind] = {
             "clock_set_back",
             ("seconds", "sinks"),
             "the clock was set back by {seconds:,} s; queries with an interval trigger were restarted: {sinks}",
+            level="warning",
+            printed=True,
+        ),
+        EventKind(
+            "disk_low",
+            ("path", "free_bytes", "total_bytes"),
+            "the disk of {path} is almost full: {free_bytes:,} of {total_bytes:,} bytes are free; "
+            "free some space before batches fail",
+            level="warning",
+            webhook=True,
+            printed=True,
+        ),
+        EventKind(
+            "topic_watch_failed",
+            ("source", "reason"),
+            "whether a topic of source {source!r} was recreated cannot be checked: {reason}",
             level="warning",
             printed=True,
         ),
@@ -250,11 +275,21 @@ def _truncate(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+_MAX_BYTES = 200_000_000
+"""How large the event log of a pipeline may be; its oldest files are deleted."""
+_PART_BYTES = 20_000_000
+"""How large one of its files may be."""
+
+
 class EventLog:
-    """Appends events to `events/<day>.jsonl` of a pipeline's storage; safe from any thread."""
+    """Appends events to `events/<day>.jsonl` of a pipeline's storage; safe from any thread.
+
+    A file that is full is followed by `<day>.1.jsonl`, `<day>.2.jsonl`, ...
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        self._local = _local_path(folder)
         self._lock = threading.Lock()
         self._day = ""
         self._file: BinaryIO | None = None
@@ -266,7 +301,7 @@ class EventLog:
             {"at": now.isoformat(timespec="milliseconds"), "what": what, **redact_values(facts)}, default=_to_text
         )
         with self._lock:
-            file = self._today(now.date().isoformat())
+            file = self._current(now.date().isoformat())
             # A single write, because the supervisor and the driver append to the same file.
             file.write(text.encode() + b"\n")
             file.flush()
@@ -274,21 +309,32 @@ class EventLog:
     def close(self) -> None:
         """Close the current file."""
         with self._lock:
-            if self._file is not None:
-                self._file.close()
-                self._file, self._day = None, ""
+            self._close_file()
 
-    def _today(self, day: str) -> BinaryIO:
-        if self._file is None or day != self._day:
-            if self._file is not None:
-                self._file.close()
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file, self._day = None, ""
+
+    def _current(self, day: str) -> BinaryIO:
+        if self._file is None or day != self._day or self._size(self._file) >= _PART_BYTES:
+            self._close_file()
             self._file, self._day = self._open(day), day
+            delete_oldest(self.folder, _MAX_BYTES - _PART_BYTES)
         return self._file
 
+    def _size(self, file: BinaryIO) -> int:
+        # The other process appends to a local file too.
+        return os.fstat(file.fileno()).st_size if self._local else file.tell()
+
     def _open(self, day: str) -> BinaryIO:
-        if "://" not in self.folder:
-            Path(self.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
-            return Path(self.folder, f"{day}.jsonl").open("ab", buffering=0)
+        if self._local:
+            folder = self._local
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            part = max((_order(each.name)[1] for each in folder.glob(f"{day}*{_SUFFIX}")), default=0)
+            newest = folder / _part_name(day, part)
+            is_full = newest.exists() and newest.stat().st_size >= _PART_BYTES
+            return (folder / _part_name(day, part + is_full)).open("ab", buffering=0)
         import fsspec
 
         # Object stores cannot append, so each run writes a separate file.
@@ -302,7 +348,10 @@ def _to_text(value: object) -> str:
 
 
 _MAX_READ_BYTES = 16_000_000
+_MAX_BRACKETS = 100
+_MAX_LEVELS = 30
 _DAY = len("2024-01-01")
+_SUFFIX = ".jsonl"
 
 
 def first_day(history_seconds: float, now: datetime) -> str:
@@ -341,24 +390,17 @@ class EventTail:
         self._read = dict(self._files())
 
     def _files(self) -> list[tuple[str, int]]:
-        import fsspec
-
-        system, path = fsspec.url_to_fs(self.folder)
-        system.invalidate_cache()
-        try:
-            entries = system.ls(path, detail=True)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        files = [(str(entry["name"]), int(entry["size"] or 0)) for entry in entries if entry["name"].endswith(".jsonl")]
-        return sorted((file, size) for file, size in files if _name(file)[:_DAY] >= self.since)
+        found = _list_files(self.folder)
+        return [(file, size) for file, size in found if _name(file)[:_DAY] >= self.since]
 
     def _read_events(self, file: str, begin: int) -> tuple[list[Event], int]:
-        import fsspec
-
-        system, _ = fsspec.url_to_fs(self.folder)
-        with system.open(file, "rb") as opened:
-            opened.seek(begin)
-            data = opened.read(_MAX_READ_BYTES)
+        try:
+            with _open_file(self.folder, file) as opened:
+                opened.seek(begin)
+                data = opened.read(_MAX_READ_BYTES)
+        except FileNotFoundError:
+            # Deleted since it was listed, because it was the oldest.
+            return [], 0
         end = data.rfind(b"\n") + 1
         if not end and len(data) == _MAX_READ_BYTES:
             # Too long for an event: skip it.
@@ -369,28 +411,112 @@ class EventTail:
 
     def _parse(self, line: bytes) -> Event | None:
         try:
-            event = json.loads(line)
-        except ValueError:
+            # NaN and Infinity are not JSON: browsers refuse a message that has one.
+            event = json.loads(line, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
             event = None
         if isinstance(event, dict) and isinstance(event.get("what"), str) and isinstance(event.get("at"), str):
-            return event
+            brackets = line.count(b"[") + line.count(b"{")
+            if brackets <= _MAX_BRACKETS or not _is_nested_deeper(event, _MAX_LEVELS):
+                return event
         self.broken += 1
         return None
 
 
-def delete_before(folder: str, day: str) -> list[str]:
-    """Delete the files of the days before this one; returns their paths."""
+def _is_nested_deeper(value: object, levels: int) -> bool:
+    """Whether a value has more levels than this: views walk through values by recursion."""
+    layer: list[Any] = [value]
+    for _ in range(levels):
+        layer = [child for each in layer for child in _children(each)]
+    return bool(layer)
+
+
+def _children(value: object) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _local_path(folder: str) -> Path | None:
+    """The folder if it is on a file system of this machine."""
+    return Path(folder.removeprefix("file://")) if "://" not in folder or folder.startswith("file://") else None
+
+
+def _open_file(folder: str, file: str) -> BinaryIO:
+    if _local_path(folder):
+        return Path(file).open("rb")
+    import fsspec
+
+    opened: BinaryIO = fsspec.url_to_fs(folder)[0].open(file, "rb")
+    return opened
+
+
+def _list_files(folder: str) -> list[tuple[str, int]]:
+    """The files of an event log and their sizes, in the order in which they were written."""
+    local = _local_path(folder)
+    entries = _list_local(local) if local else _list_remote(folder)
+    return sorted(
+        ((file, size) for file, size in entries if file.endswith(_SUFFIX)), key=lambda each: _order(_name(each[0]))
+    )
+
+
+def _list_local(folder: Path) -> Iterator[tuple[str, int]]:
+    for file in folder.glob(f"*{_SUFFIX}"):
+        # Old files are deleted at any time.
+        with contextlib.suppress(FileNotFoundError):
+            yield str(file), file.stat().st_size
+
+
+def _list_remote(folder: str) -> Iterator[tuple[str, int]]:
     import fsspec
 
     system, path = fsspec.url_to_fs(folder)
-    try:
-        files = [str(file) for file in system.ls(path, detail=False)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    old = [file for file in files if file.endswith(".jsonl") and _is_day(_name(file)) and _name(file)[:_DAY] < day]
-    for file in old:
-        system.rm_file(file)
-    return old
+    system.invalidate_cache()
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for entry in system.ls(path, detail=True):
+            yield str(entry["name"]), int(entry["size"] or 0)
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    """The day of a file, and its number among those of the day: `2024-01-01.jsonl`, `2024-01-01.1.jsonl`, ..."""
+    rest = name[_DAY:].removesuffix(_SUFFIX)
+    return name[:_DAY], int(rest[1:]) if rest[:1] == "." and rest[1:].isdecimal() else 0, name
+
+
+def _part_name(day: str, part: int) -> str:
+    return f"{day}.{part}{_SUFFIX}" if part else f"{day}{_SUFFIX}"
+
+
+def delete_before(folder: str, day: str) -> list[str]:
+    """Delete the files of the days before this one; returns their paths."""
+    return _delete(folder, [file for file, _ in _list_dated_files(folder) if _name(file)[:_DAY] < day])
+
+
+def delete_oldest(folder: str, max_bytes: int) -> list[str]:
+    """Delete the oldest files of a log that is larger than this, never the newest one; returns their paths."""
+    files = _list_dated_files(folder)
+    excess = sum(size for _, size in files) - max_bytes
+    old = []
+    for file, size in files[:-1]:
+        if excess > 0:
+            old.append(file)
+            excess -= size
+    return _delete(folder, old)
+
+
+def _list_dated_files(folder: str) -> list[tuple[str, int]]:
+    return [(file, size) for file, size in _list_files(folder) if epoch_seconds(_name(file)[:_DAY]) > 0]
+
+
+def _delete(folder: str, files: list[str]) -> list[str]:
+    for file in files:
+        # The other process may be deleting them too, and what cannot be deleted must not end a pipeline.
+        with contextlib.suppress(OSError):
+            if _local_path(folder):
+                Path(file).unlink()
+            else:
+                import fsspec
+
+                fsspec.url_to_fs(folder)[0].rm_file(file)
+    return files
 
 
 def epoch_seconds(text: object) -> float:
@@ -403,7 +529,3 @@ def epoch_seconds(text: object) -> float:
 
 def _name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
-
-
-def _is_day(name: str) -> bool:
-    return epoch_seconds(name[:_DAY]) > 0

@@ -77,6 +77,8 @@ class Watermark:
 
     column: str
     delay: str
+    max_ahead: str = "1 hour"
+    """Rows further ahead of the clock are bad records; empty without a limit."""
 
 
 _ENDING = ("once", "available-now")

@@ -56,6 +56,19 @@ def show(value: object) -> str:
     return "a function" if callable(value) else repr(value)
 
 
+def show_difference(old: str, new: str) -> tuple[str, str]:
+    """The parts of two texts from a little before the place where they begin to differ."""
+    same = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, same - _MAX_CHARS // 2)
+    return _excerpt(old, start), _excerpt(new, start)
+
+
+def _excerpt(text: str, start: int) -> str:
+    part = text[start : start + 2 * _MAX_CHARS]
+    before, after = "..." if start else "", "..." if start + len(part) < len(text) else ""
+    return f"{before}{part}{after}" if text else "nothing"
+
+
 def printable(text: str) -> str:
     """The text in one line without control characters, safe to print to a terminal."""
     return "".join(char if char.isprintable() else " " for char in text)

@@ -7,7 +7,8 @@ import re
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,18 +60,31 @@ def topics(broker: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(cassandra_address: str, cassandra_session: Any) -> Iterator[str]:
-    """The port of a Cassandra with the tables that the scripts name; others make them anew."""
+def site(cassandra_session: Any) -> Iterator[str]:
+    """A keyspace of its own with the tables that the scripts name."""
+    name = f"site_{uuid.uuid4().hex[:8]}"
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     for statement in (
-        f"CREATE KEYSPACE IF NOT EXISTS site WITH replication = {replication}",
-        "CREATE TABLE IF NOT EXISTS site.users (login_id text PRIMARY KEY, user_name text, last_login timestamp)",
-        "CREATE TABLE IF NOT EXISTS site.counts (word text PRIMARY KEY, count bigint)",
-        "INSERT INTO site.users (login_id, user_name) VALUES ('100001', 'Prashant')",
+        f"CREATE KEYSPACE {name} WITH replication = {replication}",
+        f"CREATE TABLE {name}.users (login_id text PRIMARY KEY, user_name text, last_login timestamp)",
+        f"CREATE TABLE {name}.counts (word text PRIMARY KEY, count bigint)",
+        f"INSERT INTO {name}.users (login_id, user_name) VALUES ('100001', 'Prashant')",
     ):
         cassandra_session.execute(statement)
-    yield cassandra_address.rpartition(":")[2]
-    cassandra_session.execute("DROP KEYSPACE site")
+    yield name
+    cassandra_session.execute(f"DROP KEYSPACE {name}")
+
+
+@pytest.fixture
+def connect(broker: str, cassandra_address: str, site: str) -> Callable[[str], str]:
+    """Lets a script or a pipeline use the broker and the Cassandra of the tests."""
+
+    def connected(text: str) -> str:
+        text = text.replace("localhost:9092", broker).replace("localhost:9042", cassandra_address)
+        text = text.replace("9042", cassandra_address.rpartition(":")[2])
+        return text.replace('"site"', f'"{site}"').replace("site.", f"{site}.")
+
+    return connected
 
 
 @pytest.fixture
@@ -140,15 +154,14 @@ def _one_batch(query: Any) -> None:
 def test_a_script_runs_as_it_stands(
     script: File,
     spark: SparkSession,
-    broker: str,
-    site: str,
+    connect: Callable[[str], str],
     lines: int,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ):
-    text = script.text.replace("localhost:9092", broker).replace("9999", str(lines))
-    text = text.replace('"latest"', '"earliest"').replace("9042", site).replace('"1 minute"', '"0 seconds"')
+    text = connect(script.text).replace("9999", str(lines))
+    text = text.replace('"latest"', '"earliest"').replace('"1 minute"', '"0 seconds"')
 
     rows = run(text, spark, folder, monkeypatch)
 
@@ -157,11 +170,11 @@ def test_a_script_runs_as_it_stands(
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.name)
 @pytest.mark.usefixtures("topics")
-def test_a_pipeline_is_built_by_spark(pipeline: File, spark: SparkSession, broker: str, site: str, folder: Path):
+def test_a_pipeline_is_built_by_spark(pipeline: File, spark: SparkSession, connect: Callable[[str], str], folder: Path):
     (folder / "pager.py").write_text("")
     (folder / "lines.py").write_text("class Lines: ...\n")
     file = folder / pipeline.name
-    file.write_text(pipeline.text.replace("localhost:9092", broker).replace("localhost:9042", f"127.0.0.1:{site}"))
+    file.write_text(connect(pipeline.text))
     loaded = load(file)
 
     assert [str(each) for each in check(loaded) if each.severity == "error"] == []

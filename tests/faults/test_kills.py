@@ -39,31 +39,39 @@ MOMENTS: dict[str, Callable[[World], bool]] = {
 }
 
 
-def schedule(seed: int, count: int) -> Iterator[str]:
-    """Every moment and every process once, then by chance."""
-    kinds = [*MOMENTS, "the driver's Python alone", "the JVM alone", "after a while"]
-    chance = random.Random(seed)
-    yield from kinds
-    for _ in range(count - len(kinds)):
-        yield chance.choice(kinds)
+#: Every moment and every process once.
+EACH_ONCE = (
+    ("before the offset log", "the driver's Python alone"),
+    ("after the offset log", "everything"),
+    ("inside a target's write", "the JVM alone"),
+    ("after the write, before the commit", "everything"),
+)
+VICTIMS: dict[str, Callable[[list[psutil.Process]], list[psutil.Process]]] = {
+    "everything": lambda session: session,
+    "the driver's Python alone": lambda session: session[:1],
+    "the JVM alone": lambda session: [each for each in session if is_java(each)],
+}
 
 
-def strike(world: World, run: Running, what: str, chance: random.Random) -> None:
+def schedule(chance: random.Random, count: int) -> Iterator[tuple[str, str]]:
+    """When to kill what: each once, then by chance."""
+    yield from EACH_ONCE
+    for _ in range(count - len(EACH_ONCE)):
+        yield chance.choice([*MOMENTS, "after a while"]), chance.choice(list(VICTIMS))
+
+
+def strike(world: World, run: Running, moment: str, victims: str, chance: random.Random) -> None:
     """Kill the driver, all of it or a part, at a moment."""
     until(lambda: driver_of(run) is not None and has_jvm(run), f"a driver\n{run.said[-2000:]}")
     before = world.last("commits")
     until(lambda: world.last("commits") > before or run.process.poll() is not None, f"a batch\n{run.said[-2000:]}")
     assert run.process.poll() is None, run.said
-    victims = session_of(run.driver)
-    if what in MOMENTS:
-        at_once(lambda: MOMENTS[what](world))
-    elif what == "after a while":
-        time.sleep(chance.random())
-    elif what == "the driver's Python alone":
-        victims = victims[:1]
+    chosen = VICTIMS[victims](session_of(run.driver))
+    if moment in MOMENTS:
+        at_once(lambda: MOMENTS[moment](world))
     else:
-        victims = [each for each in victims if is_java(each)]
-    kill_all(victims)
+        time.sleep(chance.random())
+    kill_all(chosen)
 
 
 def driver_of(run: Running) -> psutil.Process | None:
@@ -86,74 +94,46 @@ def is_java(process: psutil.Process) -> bool:
         return False
 
 
-def soak(world: World, seed: int, kills: int, batches_of: int, feed_each: int) -> None:
-    chance = random.Random(seed)
-    file = world.write(most=batches_of)
-    world.feed(feed_each)
-    with started("run", file, folder=world.folder) as run:
-        for number, what in enumerate(schedule(seed, kills)):
-            print(f"kill {number + 1}: {what}, after {world.commits()} batches", flush=True)
-            world.feed(feed_each)
-            strike(world, run, what, chance)
-        until(lambda: world.has_all() or run.process.poll() is not None, f"all ids\n{run.said[-2000:]}")
-        family = run.family
-        run.process.terminate()
-        assert run.process.wait(120) == 0, run.said
-        assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
-    # Each kill may repeat the batch under way in the topic, which is at-least-once.
-    world.judge(repeated=kills * batches_of)
-    assert len(world.events("restarting")) >= kills
-
-
-@pytest.mark.faults
-def test_kills_at_every_step_and_of_every_process_lose_nothing(world: World, seed: int):
-    soak(world, seed, kills=7, batches_of=400, feed_each=2000)
-
-    causes = " ".join(str(event["reason"]) for event in world.events("restarting"))
-    assert "the driver was killed by SIGKILL" in causes
-    assert "the driver's JVM has died" in causes
-    told = penstock("history", "copy", folder=world.folder).stdout
-    assert "restart 1 in" in told
-    assert "out: batch" in told
-
-
-@pytest.mark.soak
-def test_a_hundred_kills_and_a_million_records_lose_nothing(world: World, seed: int):
-    soak(world, seed, kills=100, batches_of=5000, feed_each=10_000)
-
-    assert len(world.sent) >= 1_000_000
-
-
-@pytest.mark.faults
-def test_a_killed_supervisor_is_followed_by_its_driver_and_the_next_run_goes_on(world: World, seed: int):
-    file = world.write(most=200)
-    world.feed(3000)
-    with started("run", file, folder=world.folder) as run:
-        until(lambda: world.commits() > 1 or run.process.poll() is not None, f"batches\n{run.said}")
-        family = run.family[1:]
-        second = penstock("run", file, folder=world.folder)
-        assert second.returncode == 1, second.stderr
-        assert f"is held by pid {run.process.pid} on " in second.stderr
-
-        run.process.kill()
-        run.process.wait()
-        again = penstock("run", file, "--once", folder=world.folder)
-
-    assert again.returncode == 0, again.stderr
-    assert "waiting for the driver of a killed run to end" in again.stderr or not living(family)
-    assert not living(family), "the driver of the killed supervisor is still there"
-    assert [event["why"] for event in world.events("draining")] == ["the supervisor is gone"]
-    # The driver has drained, so that not even the topic has anything twice.
-    world.judge()
-
-
 def living(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [each for each in processes if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
 
 
+def read_all(world: World, run: Running) -> None:
+    until(lambda: world.has_all() or run.process.poll() is not None, f"all ids\n{run.said[-2000:]}")
+    assert run.process.poll() is None, run.said
+
+
+def kills(world: World, run: Running, seed: int, count: int, feed_each: int) -> None:
+    """Kill the driver so many times, with records under way; afterwards all of them are there."""
+    chance = random.Random(seed)
+    for number, (moment, victims) in enumerate(schedule(chance, count)):
+        print(f"kill {number + 1}: {moment}, {victims}, after {world.commits()} batches", flush=True)
+        world.feed(feed_each)
+        strike(world, run, moment, victims, chance)
+    read_all(world, run)
+    assert len(world.events("restarting")) >= count
+
+
+@pytest.mark.soak
+def test_a_hundred_kills_and_a_million_records_lose_nothing(world: World, seed: int):
+    count, batches_of = 100, 5000
+    file = world.write(most=batches_of)
+    world.feed(10_000)
+    with started("run", file, folder=world.folder) as run:
+        kills(world, run, seed, count, feed_each=10_000)
+        family = run.family
+        run.process.terminate()
+        assert run.process.wait(120) == 0, run.said
+        assert not living(family)
+
+    # Each kill may repeat the batch under way in the topic, which is at-least-once.
+    world.judge(repeated=count * batches_of)
+    assert len(world.sent) >= 1_000_000
+
+
 WORKER = """
     name: copy
-    restart: {{limit: 5, backoff: 100 milliseconds}}
+    restart: {{limit: 1000, backoff: 100 milliseconds, most: 1 second}}
     spark: {{spark.driver.memory: 1g}}
     sources:
       ids:
@@ -188,21 +168,57 @@ def same(ids):
 
 
 @pytest.mark.faults
-def test_a_killed_python_worker_costs_a_restart_of_its_query_alone(world: World, tmp_path: Path):
-    mark = tmp_path / "die"
-    (tmp_path / "same.py").write_text(SAME.format(mark=str(mark)))
-    file = world.write(WORKER, most=300)
-    world.feed(600)
-    with started("run", file, folder=tmp_path) as run:
-        until(lambda: world.has_all() or run.process.poll() is not None, f"the first ids\n{run.said}")
-        driver = run.driver.pid
-        mark.touch()
-        world.feed(600)
-        until(lambda: world.has_all() or run.process.poll() is not None, f"all ids\n{run.said}")
-        assert run.process.poll() is None, run.said
-        assert run.driver.pid == driver, "the driver was not to be restarted"
-        run.process.terminate()
-        assert run.process.wait(120) == 0, run.said
+def test_kills_at_every_step_and_of_every_process_lose_nothing(world: World, seed: int):
+    (world.folder / "same.py").write_text(SAME.format(mark=str(world.folder / "die")))
+    file = world.write(WORKER, most=400)
+    with started("run", file, folder=world.folder) as run:
+        killed_worker(world, run)
 
+        kills(world, run, seed, count=len(EACH_ONCE), feed_each=1200)
+
+        # The query restarted once, and each kill may repeat the batch under way in the topic, which is at-least-once.
+        world.judge(repeated=(1 + len(EACH_ONCE)) * 400)
+        causes = " ".join(str(event["reason"]) for event in world.events("restarting"))
+        assert "the driver was killed by SIGKILL" in causes
+        assert "the driver's JVM has died" in causes
+        told = penstock("history", "copy", folder=world.folder).stdout
+        assert "restart 1 in" in told
+        assert "out: batch" in told
+
+        killed_supervisor(world, run, file)
+
+
+def killed_worker(world: World, run: Running) -> None:
+    """A Python worker that is killed costs a restart of its query alone."""
+    world.feed(400)
+    read_all(world, run)
+    driver = run.driver.pid
+    (world.folder / "die").touch()
+    world.feed(800)
+    read_all(world, run)
+
+    assert run.driver.pid == driver, "the driver was not to be restarted"
     assert [event["sink"] for event in world.events("query_restarting")] == ["out"]
-    world.judge(repeated=300)
+
+
+def killed_supervisor(world: World, run: Running, file: Path) -> None:
+    """The driver of a supervisor that is killed ends by itself, and the next run continues."""
+    repeated, before = world.repeated(), world.commits()
+    world.feed(2000)
+    until(lambda: world.commits() > before or run.process.poll() is not None, f"batches\n{run.said}")
+    family = run.family[1:]
+    second = penstock("run", file, folder=world.folder)
+    assert second.returncode == 1, second.stderr
+    assert f"is held by pid {run.process.pid} on " in second.stderr
+
+    world.feed(1200)
+    run.process.kill()
+    run.process.wait()
+    again = penstock("run", file, "--once", folder=world.folder)
+
+    assert again.returncode == 0, again.stderr
+    assert "waiting for the driver of a killed run to end" in again.stderr or not living(family)
+    assert not living(family), "the driver of the killed supervisor is still there"
+    assert [event["why"] for event in world.events("draining")] == ["the supervisor is gone"]
+    # The driver has drained, so that not even the topic has more of anything twice.
+    world.judge(repeated=repeated)

@@ -11,15 +11,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pyarrow.dataset
 from confluent_kafka import Message, Producer
-from tests.services.command import consume
+from tests.conftest import Project
 from tests.services.fixtures import Kafka
 
+from penstock.driver.preflight import Preflight
+from penstock.engine import prepare
 from penstock.errors import ServiceError
+from penstock.events import ignore_event
+from penstock.load import load
 from penstock.services.service import Service
+from penstock.storage.layout import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Two targets of one sink: a folder, where a batch appears whole or not at all, and a topic, at-least-once.
 COPY = """
@@ -92,8 +101,12 @@ class World:
         return Counter(pyarrow.dataset.dataset(self.folder / "out", format="parquet").to_table()["value"].to_pylist())
 
     def records(self) -> Counter[str]:
-        """The ids in the topic, read by Kafka's own client."""
-        return Counter(value.decode() for value in consume(self.kafka.address, self.target))
+        """The committed ids in the topic, read by Kafka's own client."""
+        return Counter(message.value().decode() for message in self.kafka.committed(self.target))
+
+    def repeated(self) -> int:
+        """How many records of the topic are there again."""
+        return sum((self.records() - Counter(self.sent)).values())
 
     def has_all(self) -> bool:
         """Whether every id that was sent is in the folder."""
@@ -110,6 +123,12 @@ class World:
         assert not files - wanted, f"{sum((files - wanted).values())} twice in the folder"
         again = sum((records - wanted).values())
         assert again <= repeated, f"{again} records twice in the topic, at most {repeated} may be"
+
+    def resume(self, spark: SparkSession) -> None:
+        """Continue from the checkpoint and read what is there, as a driver does, but with a Spark that runs already."""
+        pipeline = prepare(load(self.folder / "copy.yaml"), lambda _: None)
+        Preflight(pipeline, Storage.of(pipeline), ignore_event).run()
+        Project(self.folder, spark).run_once(pipeline)
 
     def commits(self) -> int:
         """How many batches were committed."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -16,17 +20,75 @@ from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import cql, jars
 from penstock.connectors.kafka.topics import create_topics
+from penstock.processes import identity
 from penstock.services import Cassandra, KafkaBroker
 from penstock.services.kafka import free_port
+from penstock.services.service import Service
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A service that every worker of a test run uses: the first starts it, the last that is done stops it."""
+
+    kind: type[Service]
+    place: Path
+    """A folder that all workers of one run have in common."""
+
+    @contextmanager
+    def used(self) -> Iterator[str]:
+        """Its address."""
+        service = self._service()
+        user = self._users / str(os.getpid())
+        with self._locked():
+            user.write_text(identity(os.getpid()))
+            address = service.start(lambda _: None)
+        try:
+            yield address
+        finally:
+            with self._locked():
+                user.unlink()
+                if not self._is_used():
+                    service.stop()
+
+    def _service(self) -> Service:
+        folder = self.place / self.kind.name
+        with self._locked():
+            folder.mkdir(exist_ok=True)
+            if not (folder / "port").exists():
+                (folder / "port").write_text(str(free_port()))
+        return self.kind(folder, jars.fetch([self.kind.jars]))
+
+    def _is_used(self) -> bool:
+        """Whether a worker that lives uses it; one that crashed has left its file."""
+        return any(identity(int(user.name)) == user.read_text() for user in self._users.iterdir())
+
+    @property
+    def _users(self) -> Path:
+        folder = self.place / f"{self.kind.name}-users"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.place / f"{self.kind.name}-lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def common(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """A folder that all workers of this run have in common."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(pytestconfig, "workerinput") else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def broker(common: Path) -> Iterator[str]:
     """The address of a real broker."""
-    folder = tmp_path_factory.mktemp("kafka")
-    kafka = KafkaBroker(folder, jars.fetch([KafkaBroker.jars]), free_port())
-    yield kafka.start(lambda _: None)
-    kafka.stop()
+    with Shared(KafkaBroker, common).used() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -161,19 +223,10 @@ class Store:
 
 
 @pytest.fixture(scope="session")
-def cassandra_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cassandra]:
-    """A real Cassandra."""
-    folder = tmp_path_factory.mktemp("cassandra")
-    node = Cassandra(folder, jars.fetch([Cassandra.jars]), free_port())
-    node.start(lambda _: None)
-    yield node
-    node.stop()
-
-
-@pytest.fixture(scope="session")
-def cassandra_address(cassandra_node: Cassandra) -> str:
-    """Where it is."""
-    return str(cassandra_node.status().address)
+def cassandra_address(common: Path) -> Iterator[str]:
+    """The address of a real Cassandra."""
+    with Shared(Cassandra, common).used() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -187,7 +240,12 @@ def cassandra_session(cassandra_address: str) -> Iterator[Any]:
 @pytest.fixture
 def cassandra(cassandra_address: str, cassandra_session: Any) -> Store:
     """A fresh keyspace."""
+    return fresh_keyspace(cassandra_address, cassandra_session)
+
+
+def fresh_keyspace(address: str, session: Any) -> Store:
+    """A keyspace that nobody else has."""
     name = f"k{uuid.uuid4().hex[:12]}"
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-    cassandra_session.execute(f"CREATE KEYSPACE {name} WITH replication = {replication}")
-    return Store(cassandra_address, cassandra_session, name)
+    session.execute(f"CREATE KEYSPACE {name} WITH replication = {replication}")
+    return Store(address, session, name)

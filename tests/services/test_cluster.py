@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import Project
 from tests.services.command import EXAMPLES, consume, penstock, produce, until
 
 from penstock.feeds import FEEDS
 from penstock.services.kafka import free_port
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LOUD = """
 from pyspark.sql import DataFrame, functions as F
@@ -69,7 +74,14 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def test_a_cluster_gives_the_results_of_one_machine(broker: str, master: str, topics: dict[str, str], tmp_path: Path):
+def test_a_cluster_gives_the_results_of_one_machine(
+    broker: str,
+    master: str,
+    topics: dict[str, str],
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+):
     values = [record.value for record in islice(FEEDS["trades"](3), 2000)]
     produce(broker, topics["FROM_TOPIC"], values)
     (tmp_path / "loud.py").write_text(LOUD)
@@ -79,22 +91,18 @@ def test_a_cluster_gives_the_results_of_one_machine(broker: str, master: str, to
     text = text.replace("steps:\n", "steps:\n  shouted: {python: 'loud:loud', reads: [trades]}\n")
     text = text.replace("FROM trades\n", "FROM shouted\n").replace("window.end,", "window.end, BrokerCode,")
     text = text.replace("'15 minutes')", "'15 minutes'), BrokerCode").replace("key: start", "key: BrokerCode")
+    text = text.replace("topic: trade-totals", f"topic: {topics['TO_TOPIC']}")
+    text = text.replace("name: trades", f"name: NAME\nstorage: {tmp_path}/storage")
+    monkeypatch.setenv("KAFKA_SERVERS", broker)
 
-    results = {}
-    for name, arguments in {"here": (), "there": ("--master", master)}.items():
-        file = tmp_path / f"{name}.yaml"
-        file.write_text(
-            text.replace("name: trades", f"name: {name}\nstorage: {tmp_path}/storage").replace(
-                "topic: trade-totals", f"topic: {topics['TO_TOPIC']}"
-            )
-        )
-        ran = penstock("run", file, "--once", *arguments, folder=tmp_path, KAFKA_SERVERS=broker)
-        assert ran.returncode == 0, ran.stderr
-        results[name] = consume(broker, topics["TO_TOPIC"])
+    Project(tmp_path, spark).run(text.replace("NAME", "here"), "here.yaml")
+    here = Counter(json.dumps(json.loads(value)) for value in consume(broker, topics["TO_TOPIC"]))
+    (tmp_path / "there.yaml").write_text(text.replace("NAME", "there"))
+    ran = penstock("run", "there.yaml", "--once", "--master", master, folder=tmp_path)
 
+    assert ran.returncode == 0, ran.stderr
     # The second run adds its rows to the same topic: each row of the first is then there twice.
-    here = Counter(json.dumps(json.loads(value)) for value in results["here"])
-    both = Counter(json.dumps(json.loads(value)) for value in results["there"])
+    both = Counter(json.dumps(json.loads(value)) for value in consume(broker, topics["TO_TOPIC"]))
     assert len(here) > 100
     assert all("!" in row for row in here)
     assert both - here == here

@@ -20,7 +20,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.services.command import penstock
 
 from penstock.services import KafkaBroker
-from penstock.services.kafka import free_port
 
 CAPTURED = {"capture_output": True, "text": True, "check": False, "timeout": 120}
 SECURED = """
@@ -71,6 +70,32 @@ def dev(tmp_path):
     KafkaBroker(dev.folder / "kafka").stop()
 
 
+@dataclass(frozen=True)
+class Started:
+    """A broker that two calls have started at once, in a folder whose last port another program has taken meanwhile."""
+
+    dev: Dev
+    taken: int
+    printed: list[str]
+    codes: list[int]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """One broker for all tests that leave it running."""
+    dev = Dev(tmp_path_factory.mktemp("started") / "my dev, kept here")
+    command = [sys.executable, "-m", "penstock", "dev", "up"]
+    environment = {**os.environ, "PENSTOCK_DEV": str(dev.folder)}
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        (dev.folder / "kafka").mkdir(parents=True)
+        (dev.folder / "kafka" / "port").write_text(str(taken))
+        pair = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        printed = [process.communicate(timeout=120)[0].strip() for process in pair]
+    yield Started(dev, taken, printed, [process.returncode for process in pair])
+    KafkaBroker(dev.folder / "kafka").stop()
+
+
 def exists(pid: object) -> bool:
     """Whether a process is there and not a zombie that nobody has collected yet."""
     asked = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
@@ -99,32 +124,47 @@ def create(address: str, topic: str) -> None:
         made.result(timeout=30)
 
 
-def test_a_broker_comes_up_carries_records_and_goes_down_without_a_trace(dev):
-    address = dev.up()
-    create(address, "trades")
-    produce(address, "trades", "a", "b", "c")
+def test_two_calls_of_up_at_once_start_one_broker(started):
+    address = started.dev.status()["address"]
 
-    assert consume(address, "trades", 3) == ["a", "b", "c"]
+    assert started.codes == [0, 0]
+    assert started.printed == [address, address]
 
+
+def test_a_last_port_that_is_taken_is_left_to_the_other_program(started):
+    address = started.dev.status()["address"]
+
+    assert address != f"127.0.0.1:{started.taken}"
+
+
+def test_a_broker_carries_records_and_up_again_starts_nothing(started):
+    found = started.dev.status()
+    address = str(found["address"])
+    create(address, "carried")
+    produce(address, "carried", "a", "b", "c")
+
+    assert consume(address, "carried", 3) == ["a", "b", "c"]
+    assert found["state"] == "running"
+    assert started.dev.up() == address
+    assert started.dev.status() == found
+
+
+def test_a_running_broker_does_not_move_to_another_port(started):
+    address = started.dev.status()["address"]
+
+    refused = started.dev.call("up", "--port", "9999")
+
+    assert refused.returncode == 2
+    assert refused.stderr == f"kafka already runs on {address}, not on port 9999; run `penstock dev down kafka` first\n"
+
+
+def test_a_killed_broker_is_noticed_and_comes_back_with_its_records(started):
+    dev = started.dev
     found = dev.status()
-    assert (found["state"], found["address"]) == ("running", address)
-    assert dev.up() == address
-    assert dev.status() == found, "up again starts nothing"
-
-    done = dev.call("down", "kafka")
-    assert done.stdout == f"kafka stopped (it ran on {address}, pid {found['pid']})\n"
-    assert not exists(found["pid"])
-    assert dev.call("status", "kafka").stdout == "kafka stopped\n"
-    assert dev.call("down", "kafka").stdout == "kafka was not running\n"
-
-
-def test_a_killed_broker_is_noticed_and_comes_back_with_its_records(dev):
-    port = free_port()
-    address = dev.up("--port", str(port))
-    create(address, "trades")
-    produce(address, "trades", "a", "b")
-    killed = dev.status()["pid"]
-    os.kill(int(str(killed)), signal.SIGKILL)
+    address, killed = str(found["address"]), int(str(found["pid"]))
+    create(address, "kept")
+    produce(address, "kept", "a", "b")
+    os.kill(killed, signal.SIGKILL)
     deadline = monotonic() + 10
     while exists(killed):
         assert monotonic() < deadline
@@ -132,60 +172,44 @@ def test_a_killed_broker_is_noticed_and_comes_back_with_its_records(dev):
     assert dev.status()["state"] == "stale"
     assert dev.call("status", "kafka").stdout == f"kafka stale: pid {killed} is gone; run `penstock dev up kafka`\n"
 
-    assert dev.up() == address == f"127.0.0.1:{port}", "the port is remembered"
+    assert dev.up() == address, "the port is remembered"
     assert dev.status()["pid"] != killed
-    assert consume(address, "trades", 2) == ["a", "b"]
+    assert consume(address, "kept", 2) == ["a", "b"]
 
 
-def test_a_chosen_port_that_is_taken_is_refused_and_without_one_another_is_found(dev):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = other.getsockname()[1]
-
-        refused = dev.call("up", "--port", str(taken))
-        assert refused.returncode == 1
-        assert refused.stderr.startswith(f"kafka cannot use port {taken}: another program listens on it; ")
-
-        (dev.folder / "kafka" / "port").write_text(str(taken))
-        assert dev.up() != f"127.0.0.1:{taken}"
-
-
-def test_two_calls_of_up_at_once_start_one_broker(dev):
-    command = [sys.executable, "-m", "penstock", "dev", "up"]
-    environment = {**os.environ, "PENSTOCK_DEV": str(dev.folder)}
-    pair = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-
-    said = {process.communicate(timeout=120)[0].strip() for process in pair}
-
-    assert [process.returncode for process in pair] == [0, 0]
-    assert said == {dev.status()["address"]}
-
-
-def test_a_feed_that_starts_a_broker_says_that_it_stays(dev, tmp_path):
+def test_a_feed_that_starts_a_broker_says_that_it_stays_and_it_goes_down_without_a_trace(dev, tmp_path):
     feed = ["feed", "lines", "--to", "kafka:lines", "--count", "3"]
     run = partial(penstock, folder=tmp_path, PENSTOCK_DEV=str(dev.folder), KAFKA_SERVERS="embedded")
 
     first = run(*feed)
-    address = dev.status()["address"]
+    found = dev.status()
     recorded = run("record", "kafka:lines", "--to", "lines.jsonl")
 
     assert (first.returncode, recorded.returncode) == (0, 0), first.stderr + recorded.stderr
-    says = f"started kafka on {address}; it stays up until `penstock dev down kafka`"
+    says = f"started kafka on {found['address']}; it stays up until `penstock dev down kafka`"
     assert (first.stderr.count(says), recorded.stderr.count("started")) == (1, 0)
 
+    done = dev.call("down", "kafka")
+    assert done.stdout == f"kafka stopped (it ran on {found['address']}, pid {found['pid']})\n"
+    assert not exists(found["pid"])
+    assert dev.call("status", "kafka").stdout == "kafka stopped\n"
+    assert dev.call("down", "kafka").stdout == "kafka was not running\n"
 
-def test_a_running_broker_does_not_move_to_another_port(dev):
-    address = dev.up("--port", str(free_port()))
 
-    refused = dev.call("up", "--port", "9999")
+def test_a_chosen_port_that_is_taken_is_refused(dev):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
 
-    assert refused.returncode == 2
-    assert refused.stderr == f"kafka already runs on {address}, not on port 9999; run `penstock dev down kafka` first\n"
+        refused = dev.call("up", "--port", str(taken))
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"kafka cannot use port {taken}: another program listens on it; ")
 
 
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log(dev):
-    dev.up("--port", str(free_port()))
-    dev.call("down", "kafka")
-    (dev.folder / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=gone\n")
+    data = dev.folder / "kafka" / "data"
+    data.mkdir(parents=True)
+    (data / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=gone\n")
 
     failed = dev.call("up")
 

@@ -7,6 +7,7 @@ import os
 from datetime import datetime, timezone
 
 import pytest
+from tests.services.command import penstock
 from tests.services.fixtures import Kafka
 from tests.services.secured import DEMO, SecuredBroker
 
@@ -240,6 +241,17 @@ def test_a_hub_that_is_missing_and_a_wrong_key_are_named(secured, namespace, ref
     assert refusal(probe, wrong, 5, lambda _: None).startswith(
         f"Kafka at {address} refuses user '$ConnectionString': wrong user or password (PLAIN); "
     )
+
+
+def test_a_hub_is_fed_and_recorded(secured, kafka, tmp_path):
+    hub, variables = kafka.create(), secured.broker.secured.variables
+
+    fed = penstock("feed", "sensors", "--to", f"eventhubs:{hub}", "--count", "50", folder=tmp_path, **variables)
+    kept = penstock("record", f"eventhubs:{hub}", "--to", "fed.jsonl", folder=tmp_path, **variables)
+
+    assert (fed.returncode, kept.returncode) == (0, 0), fed.stderr + kept.stderr
+    values = [json.loads(line)["value"] for line in (tmp_path / "fed.jsonl").read_text().splitlines()[1:]]
+    assert sorted(values) == kafka.values(hub, 50)
 
 
 def options_of(secured: SecuredBroker, hub: str) -> dict[str, object]:

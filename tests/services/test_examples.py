@@ -1,20 +1,20 @@
-"""Every example runs as its README says, with the real parts."""
+"""Examples on real parts, beyond what their READMEs say; tests/docs/test_commands.py judges what the READMEs run."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import socketserver
-import threading
-from collections import Counter, defaultdict
-from datetime import datetime, timedelta
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from tests.services.command import EXAMPLES, consume, penstock, produce, started, until
 
+from penstock.engine import prepare
 from penstock.feeds import FEEDS
+from penstock.load import load
 
 
 def example(name: str, tmp_path: Path) -> Path:
@@ -22,99 +22,8 @@ def example(name: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".penstock", "input")))
 
 
-def made_up_trades(count: int) -> list[bytes]:
+def synthetic_trades(count: int) -> list[bytes]:
     return [record.value for record in islice(FEEDS["trades"](7), count)]
-
-
-def test_trades_are_summed_in_windows_of_their_own_time(broker: str, topics: dict[str, str], tmp_path: Path):
-    folder = example("trades", tmp_path)
-    file = folder / "trades.yaml"
-    text = file.read_text().replace("[trades]", f"[{topics['FROM_TOPIC']}]")
-    file.write_text(text.replace("topic: trade-totals", f"topic: {topics['TO_TOPIC']}"))
-    values = made_up_trades(3000)
-    produce(broker, topics["FROM_TOPIC"], [*values, b"not json", b'{"Type": "BUY"}'])
-
-    ran = penstock("run", folder, "--once", folder=tmp_path, KAFKA_SERVERS=broker)
-
-    assert ran.returncode == 0, ran.stderr
-    assert "3,002 rows" in ran.stderr
-    assert "2 bad records left out" in ran.stderr
-    assert newest_totals(broker, topics["TO_TOPIC"]) == expected_totals(values)
-
-
-def newest_totals(broker: str, topic: str) -> dict[str, tuple[int, int]]:
-    records = [json.loads(value) for value in consume(broker, topic)]
-    return {each["start"][:19].replace("T", " "): (each["TotalBuy"], each["TotalSell"]) for each in records}
-
-
-def expected_totals(values: list[bytes]) -> dict[str, tuple[int, int]]:
-    sums: dict[str, Counter[str]] = defaultdict(Counter)
-    for value in values:
-        trade = json.loads(value)
-        moment = datetime.strptime(trade["CreatedTime"], "%Y-%m-%d %H:%M:%S")
-        start = moment - timedelta(minutes=moment.minute % 15, seconds=moment.second)
-        sums[str(start)][trade["Type"]] += trade["Amount"]
-    return {start: (sum_["BUY"], sum_["SELL"]) for start, sum_ in sums.items()}
-
-
-def test_invoices_are_flattened_one_file_a_batch_and_archived(tmp_path: Path):
-    folder = example("invoices", tmp_path)
-    shutil.copytree(folder / "samples", folder / "input")
-
-    ran = penstock("run", folder, "--once", folder=tmp_path)
-
-    assert ran.returncode == 0, ran.stderr
-    written = [json.loads(line) for file in folder.glob("output/*.json") for line in file.read_text().splitlines()]
-    invoices = [json.loads(line) for file in folder.glob("samples/*.json") for line in file.read_text().splitlines()]
-    items = [(one["InvoiceNumber"], item["ItemCode"]) for one in invoices for item in one["InvoiceLineItems"]]
-    assert sorted((row["InvoiceNumber"], row["ItemCode"]) for row in written) == sorted(items)
-    delivered = {one["InvoiceNumber"]: one["DeliveryAddress"]["City"] for one in invoices if "DeliveryAddress" in one}
-    assert {row["InvoiceNumber"]: row["City"] for row in written if "City" in row} == delivered
-    assert "3 batches" in ran.stderr
-    # Spark cleans up behind a batch when the next one begins, so the newest file is still there.
-    assert len(list(folder.glob("archive/**/*.json"))) == 2
-    assert len(list(folder.glob("input/*.json"))) == 1
-
-
-def test_words_of_a_socket_are_counted_completely(tmp_path: Path):
-    folder = example("wordcount", tmp_path)
-    with (
-        lines_server(["to be or not", "to be"]) as port,
-        started("run", folder, folder=tmp_path, PORT=str(port)) as run,
-    ):
-        wanted = [("be", "2"), ("to", "2"), ("not", "1"), ("or", "1")]
-        until(lambda: last_table(run.printed) == wanted or run.process.poll() is not None, f"the counts\n{run.said}")
-
-        assert last_table(run.printed) == wanted, run.said
-
-
-def last_table(printed: str) -> list[tuple[str, ...]]:
-    rows = [row.split("|")[1:-1] for row in printed.rsplit("Batch:", 1)[-1].splitlines() if row.startswith("|")]
-    return [tuple(cell.strip() for cell in row) for row in rows[1:]]
-
-
-class lines_server:  # noqa: N801
-    """A TCP server that sends some lines to whoever connects, and keeps the connection open."""
-
-    def __init__(self, lines: list[str]) -> None:
-        done = self.done = threading.Event()
-
-        class Handler(socketserver.BaseRequestHandler):
-            def handle(self) -> None:
-                self.request.sendall("".join(f"{line}\n" for line in lines).encode())
-                done.wait()
-
-        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-
-    def __enter__(self) -> int:
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return int(self.server.server_address[1])
-
-    def __exit__(self, *_: object) -> None:
-        self.done.set()
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def purchases(values: list[bytes]) -> list[str]:
@@ -125,26 +34,27 @@ def copied(broker: str, topic: str) -> list[str]:
     return sorted(json.dumps(json.loads(value)) for value in consume(broker, topic))
 
 
-def test_copy_twice_copies_every_record_exactly_once(broker: str, topics: dict[str, str], tmp_path: Path):
-    folder = example("copy", tmp_path)
-    file = folder / "copy.yaml"
-    values = made_up_trades(2000)
+def test_copy_twice_copies_every_record_exactly_once(project, broker: str, topics: dict[str, str], monkeypatch):
+    file = example("copy", project.folder) / "copy.yaml"
+    for name, value in {"KAFKA_SERVERS": broker, **topics}.items():
+        monkeypatch.setenv(name, value)
+    pipeline = prepare(load(file), lambda _: None, wait_seconds=10)
+    values = synthetic_trades(2000)
+
     produce(broker, topics["FROM_TOPIC"], values[:1200])
-    first = penstock("run", file, "--once", folder=tmp_path, KAFKA_SERVERS=broker, **topics)
-
+    first = project.run_once(pipeline)
     produce(broker, topics["FROM_TOPIC"], values[1200:])
-    second = penstock("run", file, "--once", folder=tmp_path, KAFKA_SERVERS=broker, **topics)
+    second = project.run_once(pipeline)
 
-    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    assert "copied: 1,200 rows" in first.stderr
-    assert "copied: 800 rows" in second.stderr
+    assert [batch.rows_in for batch in first.batches] == [1200]
+    assert [batch.rows_in for batch in second.batches] == [800]
     assert copied(broker, topics["TO_TOPIC"]) == purchases(values)
 
 
 @pytest.mark.parametrize("trigger", ["continuous", "real-time"])
 def test_copy_runs_with_the_low_latency_triggers(broker: str, topics: dict[str, str], tmp_path: Path, trigger: str):
     folder = example("copy", tmp_path)
-    values = made_up_trades(300)
+    values = synthetic_trades(300)
     produce(broker, topics["FROM_TOPIC"], values)
 
     with started("run", folder / f"copy-{trigger}.yaml", folder=tmp_path, KAFKA_SERVERS=broker, **topics) as run:
@@ -164,11 +74,11 @@ def test_a_killed_copy_is_completed_by_running_it_again(broker: str, topics: dic
     file = folder / "copy.yaml"
     # Many small batches, so that the kill comes in the middle of the work.
     file.write_text(file.read_text().replace("start: earliest", "start: earliest, records_per_trigger: 2000"))
-    values = made_up_trades(60_000)
+    values = synthetic_trades(30_000)
     produce(broker, topics["FROM_TOPIC"], values)
 
     with started("run", file, "--once", folder=tmp_path, KAFKA_SERVERS=broker, **topics) as run:
-        until(lambda: "batch 3," in run.said or run.process.poll() is not None, f"the fourth batch\n{run.said}")
+        until(lambda: "batch 1," in run.said or run.process.poll() is not None, f"the second batch\n{run.said}")
         assert run.process.poll() is None, run.said
         run.kill()
     before = len(consume(broker, topics["TO_TOPIC"]))
@@ -182,3 +92,19 @@ def test_a_killed_copy_is_completed_by_running_it_again(broker: str, topics: dic
     # Spark's Kafka sink is at-least-once: at most the batch under way may be there twice.
     assert sum((found - wanted).values()) <= 2000
     assert not wanted - found
+
+
+def test_the_wrong_table_stops_a_run_before_spark_starts(broker, topics, cassandra, tmp_path):
+    folder = example("logins", tmp_path)
+    file = folder / "logins.yaml"
+    text = file.read_text().replace("site.users", f"{cassandra.keyspace}.nobody")
+    file.write_text(text.replace("[logins]", f"[{topics['FROM_TOPIC']}]"))
+    produce(broker, topics["FROM_TOPIC"], [b"{}"])
+
+    systems = {"KAFKA_SERVERS": broker, "CASSANDRA_HOSTS": cassandra.address}
+    ran = penstock("run", folder, "--once", folder=tmp_path, **systems)
+
+    assert ran.returncode == 1
+    assert re.search(
+        r"logins.yaml:\d+: source 'users': keyspace 'k\w+' has no table 'nobody'; create it first", ran.stderr
+    )

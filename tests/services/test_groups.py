@@ -42,7 +42,9 @@ LISTENERS = """
 """
 
 
-def test_what_is_processed_is_committed_and_listeners_hear_of_it(kafka: Kafka, tmp_path: Path):
+def test_what_is_processed_is_committed_listeners_hear_of_it_and_status_has_lag_and_promise(
+    kafka: Kafka, tmp_path: Path
+):
     topic = kafka.create()
     kafka.send(topic, *(json.dumps({"n": n}) for n in range(7)), partition=0)
     kafka.send(topic, *(json.dumps({"n": n}) for n in range(4)), partition=1)
@@ -62,31 +64,19 @@ def test_what_is_processed_is_committed_and_listeners_hear_of_it(kafka: Kafka, t
     broken = [event for event in events if event["what"] == "listener_failed"]
     assert {event["reason"] for event in broken} == {"RuntimeError: listener is broken"}
 
-
-def test_status_of_a_run_has_its_lag_and_its_promise(kafka: Kafka, tmp_path: Path):
-    topic = kafka.create()
-    kafka.send(topic, '{"n": 1}')
-    text = PIPELINE.format(servers=kafka.address, topic=topic).replace(
-        '    listeners: ["mine:Counting", "mine:Broken"]\n', ""
-    )
-    (tmp_path / "grouped.yaml").write_text(textwrap.dedent(text))
-    assert penstock("run", "grouped.yaml", "--once", folder=tmp_path).returncode == 0
-
     (view,) = json.loads(penstock("status", "grouped.yaml", "--json", folder=tmp_path).stdout)
-
     files, memory = view["queries"]
     assert (view["state"], view["starts"]) == ("stopped", 1)
     assert files["behind"] == {"numbers": {f"{topic}/0": 0, f"{topic}/1": 0}}
     assert files["promise"].startswith("files: exactly-once")
-    assert (files["rows_in"], memory["rows_in"]) == (1, 1)
+    assert (files["rows_in"], memory["rows_in"]) == (11, 11)
 
 
-def test_a_listener_that_is_not_there_or_is_none_is_said_before_anything_starts(tmp_path: Path):
-    text = "sources: {a: {rate: }}\nsinks: {b: {from: a, memory: {}}}\nlisteners: ['mine:Nothing']\n"
-    (tmp_path / "p.yaml").write_text(text)
-    (tmp_path / "mine.py").write_text("class Nothing: pass\n")
+def test_a_listener_that_is_not_there_or_is_none_is_said_before_anything_starts(project, refusal):
+    project.put("no_listener.py", "class Nothing: pass\n")
+    text = "sources: {a: {rate: }}\nsinks: {b: {from: a, memory: {}}}\nlisteners: ['no_listener:Nothing']\n"
 
-    ran = penstock("run", "p.yaml", folder=tmp_path)
+    said = refusal(project.run, text)
 
-    assert ran.returncode == 1
-    assert "the listener 'mine:Nothing' has no 'onQueryStarted'; derive it from StreamingQueryListener" in ran.stderr
+    assert "the listener 'no_listener:Nothing' has no 'onQueryStarted'; derive it from StreamingQueryListener" in said
+    assert not list(project.folder.glob(".penstock/*/checkpoints"))

@@ -14,7 +14,7 @@ from penstock.connectors.kafka import KafkaSink
 from penstock.feeds.kafka import send
 from penstock.feeds.records import Record
 
-LISTENERS = ["plaintext", "tls", "mutual-tls", "sasl-plain", "sasl-scram"]
+LISTENERS = ["tls", "mutual-tls", "sasl-plain", "sasl-scram"]
 
 
 @pytest.fixture

@@ -25,14 +25,13 @@ def write(folder: Path, text: str, file: str = "pipeline.yaml") -> Path:
     return path
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals):
+def test_a_signal_stops_it_cleanly(tmp_path: Path):
     file = write(tmp_path, NUMBERS)
     with started("run", file, folder=tmp_path) as run:
         until(lambda: "batch" in run.said or run.process.poll() is not None, f"a batch\n{run.said}")
         children = psutil.Process(run.process.pid).children(recursive=True)
 
-        run.process.send_signal(number)
+        run.process.send_signal(signal.SIGINT)
 
         assert run.process.wait(60) == 0, run.said
         assert re.search(r"screen: [\d,]+ rows in \d+ batch", run.said), run.said
@@ -66,30 +65,6 @@ def test_several_sinks_are_several_queries_and_one_that_fails_ends_the_run(tmp_p
     assert "java" not in ran.stderr
 
 
-def test_every_batch_is_in_the_event_log(tmp_path: Path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.txt").write_text("one\ntwo\n")
-    file = write(
-        tmp_path,
-        """
-        name: lines
-        sources: {rows: {files: {path: in}}}
-        sinks: {kept: {from: rows, files: {path: out, format: text}}}
-        """,
-    )
-
-    ran = penstock("run", file, "--once", folder=tmp_path)
-
-    assert ran.returncode == 0, ran.stderr
-    logs = list((tmp_path / ".penstock" / "lines" / "events").glob("*.jsonl"))
-    events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
-    assert [event["what"] for event in events if event["what"] != "batch"] == [
-        *("lease_taken", "driver_started", "started"),
-        *("stopped", "driver_ended", "lease_released"),
-    ]
-    assert sum(event["progress"]["numInputRows"] for event in events if event["what"] == "batch") == 2
-
-
 def test_verbose_shows_the_traceback(tmp_path: Path):
     file = write(tmp_path, NUMBERS.replace("from: ticks", "from: none"))
 
@@ -116,15 +91,6 @@ BAD = {
         "pipeline.yaml:7: step 'wrong': [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter "
         "with name `vlaue` cannot be resolved. Did you mean one of the following? [`value`, `timestamp`].",
     ),
-    "a Python step that raises on import": (
-        """
-        name: bad
-        sources: {ticks: {rate: {}}}
-        steps: {wrong: {python: "broken:step", reads: [ticks]}}
-        sinks: {screen: {from: wrong, console: {}}}
-        """,
-        "pipeline.yaml:4: step 'wrong': importing 'broken' raised ZeroDivisionError: division by zero",
-    ),
     "a broker that is down": (
         """
         name: bad
@@ -134,14 +100,6 @@ BAD = {
         "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s: connection refused; start it "
         "(penstock dev up kafka runs one here) or correct 'servers'",
     ),
-    "a wrong port": (
-        """
-        name: bad
-        sources: {a: {socket: {port: 1}}}
-        sinks: {screen: {from: a, console: {}}}
-        """,
-        "pipeline.yaml:3: source 'a': nothing listens at 127.0.0.1:1; start the server first",
-    ),
     "an unwritable checkpoint": (
         """
         name: bad
@@ -150,14 +108,6 @@ BAD = {
         sinks: {screen: {from: ticks, console: {}}}
         """,
         "/file-in-the-way/bad: Not a directory; make that folder writable or set 'storage' to another place",
-    ),
-    "a folder that is not there": (
-        """
-        name: bad
-        sources: {a: {files: {path: nowhere}}}
-        sinks: {screen: {from: a, console: {}}}
-        """,
-        "pipeline.yaml:3: source 'a': [PATH_NOT_FOUND] Path does not exist:",
     ),
     "a cluster without shared storage": (
         """
@@ -174,7 +124,6 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_clear_sentence(tmp_path: Path, case: str):
     text, expected = BAD[case]
-    (tmp_path / "broken.py").write_text("1 / 0\n")
     (tmp_path / "file-in-the-way").write_text("")
     if text is not None:
         write(tmp_path, text)
@@ -211,7 +160,7 @@ def test_a_wrong_option_is_the_calls_fault(tmp_path: Path):
     assert "--once" in ran.stderr
 
 
-def test_a_new_project_passes_check_and_runs_with_no_service(tmp_path: Path):
+def test_a_new_project_passes_check_and_runs_with_no_service_and_every_batch_is_in_the_event_log(tmp_path: Path):
     made = penstock("init", "demo", folder=tmp_path)
     checked = penstock("check", folder=tmp_path / "demo")
     ran = penstock("run", "--once", folder=tmp_path / "demo")
@@ -223,6 +172,15 @@ def test_a_new_project_passes_check_and_runs_with_no_service(tmp_path: Path):
     assert "|start|end|sensor|average|readings|" in ran.stdout
     assert again.returncode == 2
     assert "already exists" in again.stderr
+    logs = list((tmp_path / "demo" / ".penstock" / "demo" / "events").glob("*.jsonl"))
+    events = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    assert [event["what"] for event in events if event["what"] != "batch"] == [
+        *("lease_taken", "driver_started", "started"),
+        *("stopped", "driver_ended", "lease_released"),
+    ]
+    ((rows, count),) = re.findall(r"screen: ([\d,]+) rows in (\d+) batch", ran.stderr)
+    batches = [event["progress"]["numInputRows"] for event in events if event["what"] == "batch"]
+    assert (sum(batches), len(batches)) == (int(rows.replace(",", "")), int(count))
 
 
 def test_a_broker_that_has_never_answered_is_tried_once_and_one_that_has_by_policy(tmp_path: Path):

@@ -6,17 +6,17 @@ late: a row arrives less than the watermark's 30 minutes after its time.
     time       10:00   10:20   10:35
     arrives    10:29   10:20   10:40     so the order of arrival is 10:20, 10:00, 10:35
 
-A query is too dear to be started for each case, so four of each example run side by side for the whole property. Each
+A query is too dear to be started for each case, so three of each example run side by side for the whole property. Each
 run of hypothesis hands each of them a case of its own, on a later day than the case before; what a query has written
 in all must then equal the batch over all that it was ever given, worked out here without Spark. Sensors know nothing
 of each other, and neither do advertisements: there a query gets three cases at once, with keys of their own.
 
     example        runs   queries   cases for a query
-    trades           12         4                   1     48
-    net               4         4                   1     16
-    sensors           5         4                   3     60
-    ads               4         4                   3     48
-    clickstream       8         4                   1     32    204 cases
+    trades            6         3                   1     18
+    net               3         3                   1      9
+    sensors           3         3                   3     27
+    ads               3         3                   3     27
+    clickstream       5         3                   1     15     96 cases
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FIRST_DAY = datetime(2024, 1, 1, 10, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 DELAY = 30 * MINUTE
 WINDOW = 15 * MINUTE
-QUERIES = 4
+QUERIES = 3
 APART = 3
 FAR = timedelta(hours=6)
 
@@ -111,7 +111,7 @@ class Lines:
 
 @pytest.fixture(scope="module")
 def lines(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Lines]:
-    """Four queries of the example that the test names."""
+    """Three queries of the example that the test names."""
     pipeline = load(EXAMPLES / request.param)
     # The bench asks for all reports after each batch, and nothing is asked of old ones here.
     pipeline = replace(pipeline, spark={**pipeline.spark, "spark.sql.streaming.numRecentProgressUpdates": "5"})
@@ -210,7 +210,7 @@ def totals(given: Iterable[dict[str, Any]]) -> dict[datetime, tuple[int, int]]:
 
 
 @example("trades/trades.yaml")
-@runs(12)
+@runs(6)
 @given(cases=trades)
 def test_the_newest_totals_of_each_window_are_the_sums_of_its_trades(lines, cases):
     def one(line: Line, case: Case) -> None:
@@ -225,7 +225,7 @@ def test_the_newest_totals_of_each_window_are_the_sums_of_its_trades(lines, case
 
 
 @example("trades/net.yaml")
-@runs(4)
+@runs(3)
 @given(cases=trades)
 def test_totals_run_over_all_windows_in_the_order_of_their_times(lines, cases):
     def one(line: Line, case: Case) -> None:
@@ -249,7 +249,7 @@ def readings(sensor: str) -> st.SearchStrategy[list[Event]]:
 
 
 @example("sensors/sensors.yaml")
-@runs(5)
+@runs(3)
 @given(cases=for_each_query(together(readings(f"S{number}") for number in range(APART))))
 def test_the_newest_maximum_of_each_sliding_window_is_the_highest_of_its_readings(lines, cases):
     def one(line: Line, case: Case) -> None:
@@ -296,7 +296,7 @@ def joined(line: Line) -> Iterator[tuple[str, datetime, datetime | None]]:
 
 
 @example("ads/ads.yaml")
-@runs(4)
+@runs(3)
 @given(cases=for_each_query(together(advertisements(case) for case in range(APART))))
 def test_each_impression_is_joined_once_with_its_click_or_with_nulls(lines, cases):
     def one(line: Line, case: Case) -> None:
@@ -318,7 +318,7 @@ clicks = cases_of("events", site=st.sampled_from("abc"), action=st.sampled_from(
 
 
 @example("clickstream/clickstream.yaml")
-@runs(8)
+@runs(5)
 @given(cases=clicks)
 def test_the_counts_of_each_mode_come_to_the_same_in_the_end(lines, cases):
     def one(line: Line, case: Case) -> None:

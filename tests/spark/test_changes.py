@@ -37,23 +37,23 @@ def run(project, step: str, number: int, **row: object) -> list[tuple]:
     ("after", "rows"),
     [
         ("SELECT a, sum(n) AS total FROM events WHERE n > 0 GROUP BY a", [("x", 8)]),
-        # Not refused, and wrong: the old sum of another key, and the old sum as if it were a maximum.
-        ("SELECT b, sum(n) AS total FROM events GROUP BY b", [("x", 8)]),
-        ("SELECT a, max(n) AS total FROM events GROUP BY a", [("x", 5)]),
-        ("SELECT a, sum(m) AS total FROM events GROUP BY a", [("x", 12)]),
+        ("SELECT a, sum(n) + 0 AS total FROM events GROUP BY a", [("x", 8)]),
+        # Types that Spark would accept, and another meaning.
+        ("SELECT b, sum(n) AS total FROM events GROUP BY b", None),
+        ("SELECT a, max(n) AS total FROM events GROUP BY a", None),
+        ("SELECT a, sum(n) AS total FROM (SELECT a, m AS n FROM events) GROUP BY a", None),
+        # Types that Spark would refuse too.
         ("SELECT a, avg(n) AS total FROM events GROUP BY a", None),
-        ("SELECT a, sum(n) AS total, count(*) AS n FROM events GROUP BY a", None),
         ("SELECT a, b, sum(n) AS total FROM events GROUP BY a, b", None),
-        ("SELECT n, sum(n) AS total FROM events GROUP BY n", None),
     ],
 )
-def test_spark_compares_the_types_of_the_state_and_not_its_meaning(project, monkeypatch, after, rows):
+def test_an_edit_that_gives_the_state_another_meaning_is_refused(project, monkeypatch, after, rows):
     monkeypatch.syspath_prepend(str(project.folder))
     monkeypatch.delitem(sys.modules, "changes_target", raising=False)
     assert run(project, TOTALS, 1, a="x", b="y", n=5, m=50) == [("x", 5)]
 
     if rows is None:
-        with pytest.raises(PenstockError, match="SCHEMA_NOT_COMPATIBLE"):
+        with pytest.raises(PenstockError, match="the state in its checkpoint is of .* start over with `penstock reset changes --sink out`"):
             run(project, after, 2, a="x", b="x", n=3, m=7)
     else:
         assert run(project, after, 2, a="x", b="x", n=3, m=7) == rows

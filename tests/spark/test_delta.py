@@ -15,7 +15,7 @@ from tests.failing_sink import FailOnce, with_hook
 from penstock.connectors.delta import DeltaSink, DeltaSource
 from penstock.engine.prepare import probe
 from penstock.errors import BuildError, PenstockError
-from penstock.testing.connectors import SinkSuite, batch
+from penstock.testing.connectors import SCHEMA, SinkSuite, batch
 
 
 def rows_of(path: Path | str, version: int | None = None) -> list[tuple]:
@@ -37,6 +37,29 @@ class TestDelta(SinkSuite):
     def written(self, sink):
         return [(row["id"], row["name"], row["amount"]) for row in DeltaTable(sink.path).to_pyarrow_table().to_pylist()]
 
+    def test_mode_update_replaces_the_row_of_a_key(self, spark, tmp_path):
+        super().test_mode_update_replaces_the_row_of_a_key(spark, tmp_path)
+
+        check_that_a_replay_makes_no_commit(spark, self.keyed(tmp_path), "update")
+
+    def test_mode_complete_replaces_everything(self, spark, tmp_path):
+        super().test_mode_complete_replaces_everything(spark, tmp_path)
+
+        check_that_a_replay_makes_no_commit(spark, self.sink(tmp_path), "complete")
+
+
+def check_that_a_replay_makes_no_commit(spark, sink, mode):
+    """In the table that the suite has written with two batches, the last of them twice."""
+    before = rows_of(sink.path)
+    other = spark.createDataFrame([(9, "new", 9.0)], SCHEMA)
+    writer = sink.open(spark, other.schema, mode)
+
+    writer.write(other, batch(1, mode=mode))
+    writer.write(other, batch(0, mode=mode))
+
+    assert DeltaTable(sink.path).version() == 2
+    assert rows_of(sink.path) == before
+
 
 PIPELINE = """
 name: lake
@@ -49,7 +72,7 @@ sinks:
 
 @pytest.fixture
 def trades(project):
-    for number in range(3):
+    for number in range(2):
         lines = [{"id": number * 10 + each, "broker": "AB"[each % 2], "amount": each} for each in range(4)]
         project.put(f"in/{number}.json", "\n".join(map(json.dumps, lines)), at=number + 1)
     return project
@@ -59,25 +82,10 @@ def test_every_batch_is_one_commit_and_one_file_in_each_partition(trades):
     trades.run(PIPELINE)
 
     table = DeltaTable(trades.folder / "lake")
-    assert [entry["operation"] for entry in table.history()] == ["WRITE"] * 4
+    assert [entry["operation"] for entry in table.history()] == ["WRITE"] * 3
     assert table.metadata().partition_columns == ["broker"]
-    assert len(files_of(trades.folder / "lake")) == 6
-    assert len(rows_of(trades.folder / "lake")) == 12
-
-
-def test_a_replayed_batch_makes_no_commit(spark, tmp_path):
-    for options, mode in (({}, "append"), ({"key": ("id",)}, "update"), ({}, "complete")):
-        sink = DeltaSink(path=str(tmp_path / mode), **options)
-        rows = spark.createDataFrame([(1, "a")], "id int, name string")
-        sink_writer = sink.open(spark, rows.schema, mode)
-
-        sink_writer.write(rows, batch(7, mode=mode))
-        version = DeltaTable(sink.path).version()
-        sink_writer.write(spark.createDataFrame([(2, "b")], rows.schema), batch(7, mode=mode))
-        sink_writer.write(spark.createDataFrame([(2, "b")], rows.schema), batch(6, mode=mode))
-
-        assert DeltaTable(sink.path).version() == version
-        assert rows_of(sink.path) == [(1, "a")]
+    assert len(files_of(trades.folder / "lake")) == 4
+    assert len(rows_of(trades.folder / "lake")) == 8
 
 
 def test_batches_that_follow_each_other_carry_their_numbers_too(spark, tmp_path):
@@ -92,10 +100,13 @@ def test_batches_that_follow_each_other_carry_their_numbers_too(spark, tmp_path)
     commits = [json.loads(line) for file in log for line in file.read_text().splitlines()]
     assert [each["txn"]["version"] for each in commits if "txn" in each] == [0, 1, 2, 3]
     assert {entry["userMetadata"] for entry in table.history(3)} == {"from the till"}
-    # A driver that starts anew, and repeats what it cannot know.
-    again = DeltaSink(path=sink.path)
-    again_writer = again.open(spark, rows.schema, "append")
-    again_writer.write(rows, batch(3))
+    # Replayed by the same driver, then by one that starts anew and repeats what it cannot know.
+    other = spark.createDataFrame([(2, "b")], rows.schema)
+    sink_writer.write(other, batch(3))
+    sink_writer.write(other, batch(2))
+    again_writer = DeltaSink(path=sink.path).open(spark, rows.schema, "append")
+    again_writer.write(other, batch(3))
+    assert DeltaTable(sink.path).version() == table.version()
     again_writer.write(rows, batch(4))
     assert rows_of(sink.path) == [(1, "a")] * 5
 
@@ -151,22 +162,28 @@ def test_two_tables_side_by_side_keep_their_numbers_apart(trades):
         trades.run_once(pipeline)
     trades.run_once(pipeline)
 
-    assert len(rows_of(trades.folder / "all")) == 12
-    assert rows_of(trades.folder / "last") == [(22, "A", 2), (23, "B", 3)]
+    assert len(rows_of(trades.folder / "all")) == 8
+    assert rows_of(trades.folder / "last") == [(12, "A", 2), (13, "B", 3)]
     for name in ("all", "last"):
-        assert DeltaTable(trades.folder / name).version() == 3
+        assert DeltaTable(trades.folder / name).version() == 2
 
 
-def test_each_version_can_be_read_again(spark, tmp_path):
-    sink = DeltaSink(path=str(tmp_path / "t"), key=("id",))
+@pytest.fixture(scope="module")
+def changed(spark, tmp_path_factory):
+    """The path of a table in which the second batch has replaced the row of the first."""
+    options = {"delta.enableChangeDataFeed": True}
+    sink = DeltaSink(path=str(tmp_path_factory.mktemp("changed") / "t"), key=("id",), options=options)
     schema = spark.createDataFrame([], "id int, name string").schema
     sink_writer = sink.open(spark, schema, "update")
     for number, name in enumerate(["old", "new"]):
         sink_writer.write(spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
+    return sink.path
 
-    assert rows_of(sink.path, version=1) == [(1, "old")]
-    assert rows_of(sink.path) == [(1, "new")]
-    static = DeltaSource(path=sink.path, as_of=1).read_static(spark)
+
+def test_each_version_can_be_read_again(spark, changed):
+    assert rows_of(changed, version=1) == [(1, "old")]
+    assert rows_of(changed) == [(1, "new")]
+    static = DeltaSource(path=changed, as_of=1).read_static(spark)
     assert [tuple(row) for row in static.collect()] == [(1, "old")]
 
 
@@ -174,13 +191,13 @@ def test_rows_of_one_key_in_a_batch_are_refused_unless_one_is_the_latest(spark, 
     schema = spark.createDataFrame([], "id int, at int, name string").schema
     rows = spark.createDataFrame([(1, 5, "late"), (1, 3, "early"), (2, None, "none")], schema)
 
-    strict = DeltaSink(path=str(tmp_path / "strict"), key=("id",))
+    strict = DeltaSink(path=str(tmp_path / "t"), key=("id",))
     strict_writer = strict.open(spark, schema, "update")
     with pytest.raises(Exception, match=r'several rows of one batch have the key \{"id":1\}; name the column'):
         strict_writer.write(rows, batch(0, mode="update"))
     assert rows_of(strict.path) == []
 
-    latest = DeltaSink(path=str(tmp_path / "latest"), key=("id",), latest_by="at")
+    latest = DeltaSink(path=strict.path, key=("id",), latest_by="at")
     latest_writer = latest.open(spark, schema, "update")
     latest_writer.write(rows, batch(0, mode="update"))
     older = spark.createDataFrame([(1, 4, "older"), (2, 1, "some")], schema)
@@ -188,29 +205,23 @@ def test_rows_of_one_key_in_a_batch_are_refused_unless_one_is_the_latest(spark, 
     assert rows_of(latest.path) == [(1, 5, "late"), (2, 1, "some")]
 
 
-@pytest.mark.parametrize(
-    ("policy", "key", "expected"),
-    [
-        ("add", (), [(1, "a", None), (2, "b", 2.5)]),
-        ("add", ("ID",), [(1, "a", None), (2, "b", 2.5)]),
-        ("ignore", ("ID",), [(1, "a"), (2, "b")]),
-    ],
-)
-def test_other_columns_are_added_or_left_out_by_policy(spark, tmp_path, policy, key, expected):
+def test_other_columns_are_added_or_left_out_by_policy(spark, tmp_path):
     path = str(tmp_path / "t")
-    small = spark.createDataFrame([(1, "a")], "id int, name string")
-    small.write.format("delta").save(path)
+    spark.createDataFrame([(1, "a")], "id int, name string").write.format("delta").save(path)
 
-    sink = DeltaSink(path=path, schema=policy, key=key)
-    wide = spark.createDataFrame([(2, 2.5, "b")], "ID int, extra double, name string")
-    sink_writer = sink.open(spark, wide.schema, "append")
-    sink_writer.write(wide, batch(0))
+    def write(number: int, row: tuple, columns: str, **options: object) -> list[tuple]:
+        rows = spark.createDataFrame([row], columns)
+        DeltaSink(path=path, **options).open(spark, rows.schema, "append").write(rows, batch(number))
+        return rows_of(path)
 
-    assert rows_of(path) == expected
-    narrow = spark.createDataFrame([(3,)], "ID int")
-    sink_writer = sink.open(spark, narrow.schema, "append")
-    sink_writer.write(narrow, batch(1))
-    assert rows_of(path)[-1][:2] == (3, None)
+    merged = write(0, (2, 2.5, "b"), "ID int, extra double, name string", schema="ignore", key=("ID",))
+    assert merged == [(1, "a"), (2, "b")]
+    assert write(1, (3,), "ID int", schema="ignore", key=("ID",))[-1] == (3, None)
+    appended = write(2, (4, 4.5, "d"), "ID int, extra double, name string", schema="add")
+    assert appended == [(1, "a", None), (2, "b", None), (3, None, None), (4, "d", 4.5)]
+    assert write(3, (5,), "ID int", schema="add")[-1] == (5, None, None)
+    merged = write(4, (6, 7, "f"), "ID int, more int, name string", schema="add", key=("ID",))
+    assert (merged[0], merged[-1]) == ((1, "a", None, None), (6, "f", None, 7))
 
 
 def test_everything_that_does_not_fit_is_said_at_once(spark, tmp_path, refusal):
@@ -239,9 +250,9 @@ def test_options_that_name_unknown_columns_or_other_partitions_are_refused(spark
     assert "add 'key: [...]'" in refusal(DeltaSink(path="t").open, spark, schema, "update")
 
 
-@pytest.mark.parametrize("every", ["2 batches", "1 millisecond"])
-def test_small_files_are_put_together_by_schedule(spark, tmp_path, every):
-    sink = DeltaSink(path=str(tmp_path / "t"), compact={"every": every, "vacuum": "7 days"}, target_file_size="1 MB")
+def test_small_files_are_put_together_after_so_many_batches(spark, tmp_path):
+    compact = {"every": "2 batches", "vacuum": "7 days"}
+    sink = DeltaSink(path=str(tmp_path / "t"), compact=compact, target_file_size="1 MB")
     rows = spark.createDataFrame([(1,)], "id int")
     sink_writer = sink.open(spark, rows.schema, "append")
     sink_writer.write(rows, batch(0))
@@ -257,6 +268,17 @@ def test_small_files_are_put_together_by_schedule(spark, tmp_path, every):
     assert not dead.exists()
 
 
+def test_small_files_are_put_together_after_so_much_time(spark, tmp_path):
+    sink = DeltaSink(path=str(tmp_path / "t"), compact={"every": "1 millisecond"})
+    rows = spark.createDataFrame([(1,)], "id int")
+    sink_writer = sink.open(spark, rows.schema, "append")
+    sink_writer.write(rows, batch(0))
+    sink_writer.write(rows, batch(1))
+
+    assert len(files_of(sink.path)) == 1
+    assert rows_of(sink.path) == [(1,), (1,)]
+
+
 def test_large_batches_are_cut_into_files_of_the_target_size(spark, tmp_path):
     rows = spark.range(200_000).selectExpr("id", "uuid() AS text").repartition(8)
     small = DeltaSink(path=str(tmp_path / "small"), target_file_size="1 MB")
@@ -268,63 +290,56 @@ def test_large_batches_are_cut_into_files_of_the_target_size(spark, tmp_path):
 
 
 def test_a_stream_reads_what_is_added_from_where_it_should(project):
-    sink = DeltaSink(path=str(project.folder / "lake"))
-    rows = project.spark.createDataFrame([(1,)], "id int")
-    sink_writer = sink.open(project.spark, rows.schema, "append")
-    for number in range(3):
-        sink_writer.write(project.spark.createDataFrame([(number,)], rows.schema), batch(number))
+    for number in range(2):
+        rows = project.spark.createDataFrame([(number,)], "id int")
+        rows.write.format("delta").mode("append").save(str(project.folder / "lake"))
     text = """
     sources: {{lake: {{delta: {{path: lake, {options}}}}}}}
     sinks: {{{name}: {{from: lake, memory: {{}}}}}}
     """
 
     run = project.run(text.format(options="files_per_trigger: 1", name="all_of_it"))
-    assert [each.rows_in for each in run.batches] == [1, 1, 1]
-    project.run(text.format(options="start: 3, bytes_per_trigger: 1", name="from_three"), "three.yaml")
-    assert project.rows("from_three") == [(2,)]
+    assert [each.rows_in for each in run.batches] == [1, 1]
+    project.run(text.format(options="start: 1, bytes_per_trigger: 1", name="from_one"), "one.yaml")
+    assert project.rows("from_one") == [(1,)]
 
 
-@pytest.mark.parametrize(("on_change", "expected"), [("skip", [(1,), (2,)]), ("resend", [(1,), (2,), (2,)])])
-def test_a_table_whose_rows_change_is_read_by_policy(project, on_change, expected):
+def test_a_table_whose_rows_change_is_read_by_policy_and_fails_a_stream_by_default(project, refusal):
     spark, path = project.spark, str(project.folder / "lake")
     spark.createDataFrame([(1,), (2,)], "id int").coalesce(1).write.format("delta").save(path)
-    text = f"""
-    sources: {{lake: {{delta: {{path: lake, on_change: {on_change}}}}}}}
-    sinks: {{out: {{from: lake, files: {{path: out, format: json}}}}}}
-    """
-    pipeline = project.load(text)
-    project.run_once(pipeline)
-
-    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
-    project.run_once(pipeline)
-
-    assert project.written("out", "json", "id int") == expected
-
-
-def test_a_stream_of_a_table_whose_rows_change_fails_by_default(project, refusal):
-    spark, path = project.spark, str(project.folder / "lake")
-    spark.createDataFrame([(1,), (2,)], "id int").coalesce(1).write.format("delta").save(path)
-    pipeline = project.load("""
+    by_policy = project.load(
+        """
+    name: by_policy
+    sources:
+      skipped: {delta: {path: lake, on_change: skip}}
+      resent: {delta: {path: lake, on_change: resend}}
+    sinks:
+      skip: {from: skipped, files: {path: skip, format: json}}
+      resend: {from: resent, files: {path: resend, format: json}}
+    """,
+        "by_policy.yaml",
+    )
+    by_default = project.load("""
+    name: by_default
     sources: {lake: {delta: {path: lake}}}
     sinks: {out: {from: lake, files: {path: out, format: json}}}
     """)
-    project.run_once(pipeline)
+    project.run_once(by_policy)
+    project.run_once(by_default)
+
     spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    project.run_once(by_policy)
 
-    assert "on_change" in refusal(project.run_once, pipeline)
+    assert project.written("skip", "json", "id int") == [(1,), (2,)]
+    assert project.written("resend", "json", "id int") == [(1,), (2,), (2,)]
+    assert "on_change" in refusal(project.run_once, by_default)
 
 
-def test_a_change_feed_has_every_change(project):
-    sink = DeltaSink(path=str(project.folder / "lake"), key=("id",), options={"delta.enableChangeDataFeed": True})
-    schema = project.spark.createDataFrame([], "id int, name string").schema
-    sink_writer = sink.open(project.spark, schema, "update")
-    for number, name in enumerate(["old", "new"]):
-        sink_writer.write(project.spark.createDataFrame([(1, name)], schema), batch(number, mode="update"))
-
-    project.run("""
-    sources: {lake: {delta: {path: lake, change_feed: true}}}
-    steps: {told: "SELECT _change_type, name FROM lake"}
-    sinks: {changes: {from: told, memory: {}}}
+def test_a_change_feed_has_every_change(project, changed):
+    project.run(f"""
+    sources: {{lake: {{delta: {{path: "{changed}", change_feed: true}}}}}}
+    steps: {{told: "SELECT _change_type, name FROM lake"}}
+    sinks: {{changes: {{from: told, memory: {{}}}}}}
     """)
 
     assert project.rows("changes") == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -148,7 +147,7 @@ def test_an_error_can_be_expected(results):
             given: {trades: [["not json"]]}
             expect: {copy: []}
         """,
-        PIPELINE.replace("bad_records: drop", "bad_records: fail"),
+        "".join(line for line in PIPELINE.replace("drop", "fail").splitlines(keepends=True) if "board" not in line),
     )
 
     assert problems(found["expected"]) == ""
@@ -203,7 +202,7 @@ sinks: {out: {from: rows, console: {}}}
     assert problems(found["not the same"]) == f"sink 'out', in the end: expected 1 row, found 1\n  {different}"
 
 
-@pytest.mark.parametrize("how", ["restart: true", "restart: [1]", "crash: after_write", "crash: before_commit"])
+@pytest.mark.parametrize("how", ["restart: [1]", "crash: after_write", "crash: before_commit"])
 def test_what_a_test_expects_holds_when_the_query_is_interrupted(results, how):
     found = results(f"""\
         tests:
@@ -219,29 +218,6 @@ def test_what_a_test_expects_holds_when_the_query_is_interrupted(results, how):
         """)
 
     assert problems(found["interrupted"]) == ""
-
-
-def test_the_example_holds_and_its_mutants_do_not(spark, tmp_path):
-    folder = Path(__file__).parents[2] / "examples" / "trades"
-    pipeline = (folder / "trades.yaml").read_text()
-    mutants = {
-        "as it is": pipeline,
-        "no watermark": pipeline.replace("    watermark: {column: CreatedTime, delay: 30 minutes}\n", ""),
-        "another window": pipeline.replace("'15 minutes'", "'20 minutes'"),
-        "sides swapped": pipeline.replace("'BUY' ", "'SELL'"),
-    }
-
-    failed = {}
-    for name, text in mutants.items():
-        (tmp_path / "trades.yaml").write_text(text)
-        (tmp_path / "trades_test.yaml").write_text((folder / "trades_test.yaml").read_text())
-        (suite,) = discover([tmp_path])
-        # In the example that interrupts its query, the logic is that of the first.
-        cases = suite.cases if name == "as it is" else suite.cases[:3]
-        failed[name] = [case.name for case in cases if not run(case, suite.pipeline, spark).passed]
-
-    assert failed.pop("as it is") == []
-    assert all(failed.values()), failed
 
 
 PLAIN = """\

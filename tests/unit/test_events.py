@@ -146,4 +146,6 @@ def test_webhooks_send_failures_restarts_and_lost_rows_by_default():
         "missed",
         "gap",
         "state_limit",
+        "disk_low",
+        "target_away",
     }

@@ -35,6 +35,10 @@ def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:
                     f"sink {sink.name!r}: source {source.name!r} ({kind}) cannot be read with trigger '{sink.trigger}'"
                 )
                 yield _finding(pipeline, sink, "trigger-fits-sources", says, source.connector.triggers)
+            elif sink.trigger.is_continuous and source.watermark is not None:
+                says = f"sink {sink.name!r}: source {source.name!r} has a watermark, and trigger '{sink.trigger}' none"
+                fix = "remove 'watermark', or use a duration like '1 second'"
+                yield Finding("trigger-fits-sources", pipeline.where(sink, "trigger"), says, fix)
 
 
 def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ from penstock.cli._find import storage_of
 from penstock.errors import CallError
 from penstock.storage import restore
 from penstock.storage.layout import Storage
-from penstock.storage.lease import LeaseAcquirer
-from penstock.storage.verify import SinkStorage, find_problems
+from penstock.storage.lease import LeaseAcquirer, LeaseHeldError
+from penstock.storage.restore import timestamp
+from penstock.storage.verify import SinkStorage, find_problems, find_source_problems
 
 
 @click.group("checkpoint", short_help="Verify, show, back up or restore a pipeline's checkpoints.")
@@ -31,20 +31,22 @@ def command() -> None:
 
 @command.command()
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
-def verify(named: str) -> None:
+@click.option("--state", is_flag=True, help="Read every state file too.")
+def verify(named: str, state: bool) -> None:
     """Compare the checkpoints with the batch records; exit 1 if they differ.
 
-    Example: penstock checkpoint verify trades
+    Example: penstock checkpoint verify trades --state
     """
-    found = False
-    for sink in _sinks(storage_of(named)):
-        wrong = find_problems(sink)
-        found = found or bool(wrong)
-        for problem in wrong:
-            click.echo(f"{sink.name}: {problem}")
-        if not wrong:
+    storage = storage_of(named)
+    wrong = [str(problem) for problem in find_source_problems(storage)]
+    for sink in _sinks(storage):
+        problems = find_problems(sink, state=state)
+        wrong += [f"{sink.name}: {problem}" for problem in problems]
+        if not problems:
             click.echo(f"{sink.name}: {_summary(sink)}: intact")
-    sys.exit(1 if found else 0)
+    for text in wrong:
+        click.echo(text)
+    sys.exit(1 if wrong else 0)
 
 
 @command.command()
@@ -69,14 +71,19 @@ def show(named: str, as_json: bool) -> None:
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--to", "place", type=click.Path(path_type=Path), help="An empty folder (default: in the storage).")
 def backup(named: str, place: Path | None) -> None:
-    """Copy the checkpoints and batch records of a stopped pipeline, with checksums.
+    """Copy the checkpoints, the state and the batch records, with checksums.
+
+    Of a running pipeline, everything up to its last finished batch.
 
     Example: penstock checkpoint backup trades --to /backup/trades
     """
     storage = storage_of(named)
-    with _alone(storage):
-        target = place or Path(storage.backup(f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}"))
-        count = restore.backup(storage, target)
+    target = place or Path(storage.backup(timestamp()))
+    try:
+        with alone(storage):
+            count = restore.backup(storage, target)
+    except LeaseHeldError:
+        count = restore.backup(storage, target, running=True)
     print_status(f"{count} files")
     click.echo(str(target))
 
@@ -84,29 +91,34 @@ def backup(named: str, place: Path | None) -> None:
 @command.command("restore")
 @click.argument("named", metavar="NAME|FILE", default=".", type=click.Path())
 @click.option("--from", "place", type=click.Path(path_type=Path), help="A backup (default: the batch records).")
-@click.option("--behind", is_flag=True, help="Restore even if batches were written since; they will be written again.")
+@click.option(
+    "--behind", is_flag=True, help="Restore even if batches were written since: they are read and written again."
+)
 def restore_(named: str, place: Path | None, behind: bool) -> None:
     """Restore damaged checkpoint files from the batch records or a backup.
 
     Example: penstock checkpoint restore trades
     """
     storage = storage_of(named)
-    with _alone(storage):
+    with alone(storage):
         sinks = _sinks(storage)
         if place is not None:
             click.echo(f"{restore.from_backup(sinks, storage, place, behind=behind)} files restored")
-            return
-        for sink in sinks:
-            for name in restore.from_journal(sink):
-                click.echo(f"{sink.name}: {name}")
-    wrong = [f"{sink.name}: {problem}" for sink in sinks for problem in find_problems(sink)]
+        else:
+            for line in restore.remove_damaged_sources(storage):
+                click.echo(line)
+            for sink in sinks:
+                for name in restore.from_journal(sink):
+                    click.echo(f"{sink.name}: {name}")
+    wrong = [f"{sink.name}: {problem}" for sink in sinks for problem in find_problems(sink, state=True)]
     for text in wrong:
         print_status(text)
     sys.exit(1 if wrong else 0)
 
 
 @contextmanager
-def _alone(storage: Storage) -> Iterator[None]:
+def alone(storage: Storage) -> Iterator[None]:
+    """Hold the storage's lease: no instance runs meanwhile."""
     lease = LeaseAcquirer(storage.lease, print_status).acquire()
     try:
         yield
@@ -118,9 +130,8 @@ def _sinks(storage: Storage) -> list[SinkStorage]:
     """Every sink with a checkpoint or records; the last record has the location of its target's log."""
     found = []
     for name in storage.sink_names():
-        journal = SinkStorage(name, storage).journal
-        last = journal.last()
-        found.append(SinkStorage(name, storage, last.log_url if last else ""))
+        records = SinkStorage(name, storage).journal.readable()
+        found.append(SinkStorage(name, storage, records[-1].log_url if records else ""))
     if not found:
         raise CallError(f"{storage.url} has no checkpoint yet; run the pipeline first")
     return found

@@ -7,9 +7,10 @@ from collections import deque
 
 import click
 
+from penstock.cli import print_status
 from penstock.cli._find import storage_of
 from penstock.events import EventTail
-from penstock.watch.terminal import history_lines
+from penstock.watch.terminal import damaged_lines, history_lines
 
 
 @click.command(short_help="Show what happened to a pipeline: starts, stops, restarts and their reasons, gaps.")
@@ -21,7 +22,10 @@ def command(named: str, most: int | None, as_json: bool) -> None:
 
     Example: penstock history trades -n 20
     """
-    events = EventTail(storage_of(named).events).read_new()
+    tail = EventTail(storage_of(named).events)
+    events = tail.read_new()
     lines = (json.dumps(event) for event in events) if as_json else history_lines(events)
     for text in lines if most is None else deque(lines, most):
         click.echo(text)
+    if tail.broken:
+        print_status(damaged_lines(tail.broken))

@@ -14,6 +14,7 @@ import click
 
 from penstock.cli import format_finding
 from penstock.cli._stderr import NonBlockingStderr
+from penstock.errors import TRY_AGAIN, PenstockError
 from penstock.model import Pipeline, errors
 from penstock.spark.local_dir import remove_leftovers
 from penstock.supervise.process import DriverProcess
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     "--wait", "wait_seconds", default=30.0, show_default=True, help="Seconds to wait for brokers at start-up."
 )
 @click.option("--drain-seconds", default=60.0, show_default=True, help="Seconds for running batches to finish on stop.")
-@click.option(
-    "--new-checkpoint", is_flag=True, help="Start with an empty checkpoint even if earlier batches are recorded."
-)
 @click.option(
     "--health-port", type=click.IntRange(1, 65535), help="Serve /health and /ready on this port, on loopback."
 )
@@ -73,7 +71,9 @@ def command(
     try:
         health = (health_host, health_port, health_names) if health_port else None
         end = _supervise(run_options, first, stderr, Endpoints(health, page_port))
-    except Exception:
+    except Exception as error:
+        if isinstance(error, PenstockError) and error.retry:
+            error.exit_code = TRY_AGAIN
         if run_options.verbose:
             import traceback
 
@@ -86,7 +86,7 @@ def command(
     if not end.well:
         stderr.print_status(end.reason)
     stderr.flush()
-    sys.exit(0 if end.well else 1)
+    sys.exit(end.exit_code)
 
 
 def load_and_warn(file: str, master: str | None, warn: Callable[[str], None]) -> Pipeline:

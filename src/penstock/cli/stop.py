@@ -35,6 +35,8 @@ def command(named: str, now: bool) -> None:
     os.kill(holder.pid, signal.SIGTERM)
     if now:
         os.kill(holder.pid, signal.SIGTERM)
+    # One that is stopped (SIGSTOP) takes no other signal.
+    os.kill(holder.pid, signal.SIGCONT)
     _wait(storage.lease, holder)
     click.echo(f"{storage.name} has stopped")
 

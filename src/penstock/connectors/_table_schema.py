@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
+def describe_replay(mode: str, key: Sequence[str], latest_by: str | None) -> str:
+    """What a table does with rows that it gets again after a reset."""
+    if mode == "complete":
+        return "is replaced as a whole"
+    if not key:
+        return "gets the rows again, beside those that it has"
+    return f"replaces the rows of the same keys{', unless it has later ones' if latest_by else ''}"
+
+
 @dataclass(frozen=True)
 class TableColumn:
     """A column of the table."""

@@ -31,6 +31,10 @@ class ConsoleSink(SinkOptions):
         """Spark prints by itself."""
         return True
 
+    def on_replay(self, mode: str) -> str:  # noqa: ARG002
+        """Printed again."""
+        return "prints the rows again"
+
     def write_stream(self, rows: DataFrame) -> DataStreamWriter:
         """A writer that prints."""
         options = {"numRows": str(self.rows), "truncate": str(self.truncate).lower(), **self.spark_options}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ from penstock.connectors._table_schema import require_columns
 from penstock.errors import BuildError, UnreachableError
 from penstock.options import Duration, Names, seconds
 from penstock.spark.internals import HadoopFiles
+from penstock.storage.files import fsync_folder, fsync_parents, fsync_tree, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +26,10 @@ Format = Literal["text", "csv", "json", "parquet", "orc", "avro"]
 #: The column where Spark puts a record that it cannot parse.
 CORRUPT = "_corrupt_record"
 _PREVIEW_FILES = 10
+#: Formats whose files have a header: an empty one was lost.
+_WITH_HEADER = ("parquet", "orc", "avro")
+#: How far back to look for the last batch that is there.
+_LOOK_BACK = 1000
 
 
 class FileSource(SourceOptions):
@@ -66,6 +72,12 @@ class FileSource(SourceOptions):
     def infers_schema(self) -> bool:
         """Whether the columns are taken from the files."""
         return self.infer
+
+    @property
+    def on_reset(self) -> str:
+        """Files that were deleted or archived after reading are not read again."""
+        gone = {"archive": "; those that were archived are not", "delete": "; those that were deleted are not"}
+        return f"is read whole: every file that is still there{gone.get(self.after_read, '')}"
 
     def for_preview(self, start: str, batch_rows: int) -> Self:  # noqa: ARG002
         """The newest or the oldest files first, a few per batch: rows cannot be counted before they are read."""
@@ -212,21 +224,64 @@ class FileSink(SinkOptions):
         return _BatchFolders(self, HadoopFiles(spark))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _BatchFolders(Writer):
     """Writes each batch into its own folder."""
 
     sink: FileSink
     files: HadoopFiles
+    _has_synced_parents: bool = False
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Write the batch to a temporary folder, then rename that into place."""
-        sink, name = self.sink, f"{batch.query[:8]}-{batch.number:09d}"
-        final, temporary = f"{sink.path}/batch={name}", f"{sink.path}/_writing/{name}"
-        if self.files.exists(final):
-            # Renamed before the crash: it is complete.
-            return
-        writer = rows.write.format(sink.format).mode("overwrite").options(**sink.spark_options)
-        writer.save(temporary, partitionBy=list(sink.partition_by) or None)
+        sink, name = self.sink, _folder(batch, batch.number)
+        final, temporary = f"{sink.path}/{name}", f"{sink.path}/_writing/{name.partition('=')[2]}"
+        if self._is_complete(final):
+            # Renamed before a crash, and perhaps not yet on the disk.
+            self._sync(final)
+        else:
+            writer = rows.write.format(sink.format).mode("overwrite").options(**sink.spark_options)
+            writer.save(temporary, partitionBy=list(sink.partition_by) or None)
+            # Before the rename, so that a folder of this name has its files, whatever happens.
+            self._sync(temporary)
+            self._move(temporary, final)
+        self._sync_names()
+
+    def last_batch(self, batch: Batch) -> int | None:
+        """The newest folder of this checkpoint that is complete."""
+        numbers = range(batch.number, max(-1, batch.number - _LOOK_BACK), -1)
+        found = (number for number in numbers if self._is_complete(f"{self.sink.path}/{_folder(batch, number)}"))
+        return next(found, -1)
+
+    def _is_complete(self, folder: str) -> bool:
+        local = local_path(folder)
+        if local is None:
+            # An object store has no power cut, and a local folder is not there.
+            return self.files.exists(folder)
+        # An empty batch may have no data file, only the marker of Spark's committer.
+        found = [file for file in local.rglob("*") if file.is_file()]
+        data = [file for file in found if not file.name.startswith((".", "_"))]
+        return bool(found) and (self.sink.format not in _WITH_HEADER or all(file.stat().st_size for file in data))
+
+    def _move(self, temporary: str, final: str) -> None:
+        local = local_path(final)
+        if local is not None:
+            # Incomplete: release 0.1 renamed folders that were not yet on the disk.
+            shutil.rmtree(local)
         if not self.files.rename(temporary, final):
-            raise UnreachableError(f"{temporary} could not be renamed to batch={name}; check the storage")
+            raise UnreachableError(f"{temporary} could not be renamed to {final}; check the storage")
+
+    def _sync(self, folder: str) -> None:
+        local = local_path(folder)
+        if local is not None:
+            fsync_tree(local)
+
+    def _sync_names(self) -> None:
+        local = local_path(self.sink.path)
+        if local is not None:
+            (fsync_folder if self._has_synced_parents else fsync_parents)(local)
+            self._has_synced_parents = True
+
+
+def _folder(batch: Batch, number: int) -> str:
+    return f"batch={batch.query[:8]}-{number:09d}"

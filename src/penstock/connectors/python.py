@@ -30,6 +30,10 @@ class ForeachBatchSink(SinkOptions):
 
     python: str = Field(pattern=_PATH, description="'module:function', called with (DataFrame, batch number).")
 
+    def on_replay(self, mode: str) -> str:  # noqa: ARG002
+        """Called again."""
+        return "calls the function with the rows again, with batch numbers from 0"
+
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The function can be imported."""
         if not callable(import_object(self.python)):
@@ -61,6 +65,10 @@ class ForeachSink(SinkOptions):
         pattern=_PATH,
         description="'module:Class' with process(row); open(partition, batch) and close(error) if wanted.",
     )
+
+    def on_replay(self, mode: str) -> str:  # noqa: ARG002
+        """Processed again."""
+        return "processes the rows again, with batch numbers from 0"
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The class can be imported and has `process`."""

@@ -27,6 +27,11 @@ class RateSource(SourceOptions):
         """Columns timestamp and value."""
         return "timestamp timestamp, value bigint"
 
+    @property
+    def on_reset(self) -> str:
+        """It has no past."""
+        return "begins again with value 0"
+
     def record_facts(self, name: str, number: int) -> Any:
         """The number of the row."""
         return number if name == "value" else super().record_facts(name, number)

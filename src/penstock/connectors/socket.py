@@ -32,6 +32,11 @@ class SocketSource(SourceOptions):
         return f"nothing listens at {self.host}:{self.port}; {fix}"
 
     @property
+    def on_reset(self) -> str:
+        """It has no past."""
+        return "is read from then on: what was read before does not come again"
+
+    @property
     def spark_columns(self) -> str:
         """Column value, and timestamp if enabled."""
         return "value string, timestamp timestamp" if self.timestamps else "value string"

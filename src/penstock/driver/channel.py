@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.supervise.protocol import Channel
 from penstock.text import Waiting
+
+_MAX_QUEUED = 1000
+_LAST_SECONDS = 5.0
+_KEPT = ("started", "ended")
+"""Messages that are never dropped: the supervisor's state follows from them."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,11 @@ class StartOrder:
 
 @dataclass
 class SupervisorChannel:
-    """Receives orders in a thread; `wake` is set when there is something to look at."""
+    """Receives orders in one thread and sends messages in another; `wake` is set when there is something to look at.
+
+    A supervisor that is stopped reads nothing: messages are queued for it, and the oldest are dropped if there are too
+    many, so that batches, journal and lease never wait for it.
+    """
 
     channel: Channel
     wake: threading.Event = field(default_factory=threading.Event)
@@ -36,9 +46,13 @@ class SupervisorChannel:
     """Whether the supervisor is dead."""
     _order: StartOrder | None = None
     _received: threading.Event = field(default_factory=threading.Event)
+    _queued: deque[dict[str, Any]] = field(default_factory=deque)
+    _is_sending: bool = False
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
+        threading.Thread(target=self._send_queued, name="messages", daemon=True).start()
 
     def wait_for_start(self) -> StartOrder | None:
         """The order to start; None if the supervisor is gone or has changed its mind."""
@@ -51,12 +65,29 @@ class SupervisorChannel:
         self.wake.set()
 
     def send(self, what: str, **facts: Any) -> None:
-        """Send a message to the supervisor; it is lost if the supervisor is dead."""
-        self.channel.send({"what": what, **facts})
+        """Queue a message for the supervisor; it is lost if the supervisor is dead. The last one, `ended`, is sent."""
+        with self._changed:
+            if len(self._queued) >= _MAX_QUEUED:
+                dropped = next((each for each in self._queued if each["what"] not in _KEPT), self._queued[0])
+                self._queued.remove(dropped)
+            self._queued.append({"what": what, **facts})
+            self._changed.notify_all()
+            if what == "ended":
+                self._changed.wait_for(lambda: not self._queued and not self._is_sending, _LAST_SECONDS)
 
     def print_status(self, text: str) -> None:
         """A line for the user."""
         self.send("waiting" if isinstance(text, Waiting) else "status", text=text)
+
+    def _send_queued(self) -> None:
+        while True:
+            with self._changed:
+                self._is_sending = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._queued)
+                message = self._queued.popleft()
+                self._is_sending = True
+            self.channel.send(message)
 
     def _listen(self) -> None:
         for message, files in self.channel.messages():

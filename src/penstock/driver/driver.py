@@ -128,7 +128,7 @@ class _Driver:
 
     def run(self) -> None:
         """From the session to its end."""
-        Preflight(self.pipeline, self.storage, self._emit, reset=self.options.new_checkpoint).run()
+        Preflight(self.pipeline, self.storage, self._emit).run()
         if self.channel.draining:
             return
         self.channel.print_status(f"{self.pipeline.name}: starting Spark")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from penstock.connector import Gap, Resumable
@@ -16,7 +14,7 @@ from penstock.events import Emit
 from penstock.model import Pipeline, Sink, Source
 from penstock.storage import files
 from penstock.storage.layout import Storage
-from penstock.storage.restore import reset_sink
+from penstock.storage.records import write_record
 from penstock.storage.verify import SinkStorage, find_problems
 from penstock.watch.snapshot import rows_by_source
 
@@ -32,7 +30,6 @@ class Preflight:
     pipeline: Pipeline
     storage: Storage
     emit: Emit
-    reset: bool = False
 
     def run(self) -> None:
         """An error that names every problem, or a checkpoint that can be continued from."""
@@ -50,21 +47,18 @@ class Preflight:
     def _verify(self, known: Mapping[str, SinkStorage]) -> None:
         found = []
         for name, sink in known.items():
-            wrong = find_problems(sink)
-            if wrong and self.reset:
-                kept = reset_sink(sink, f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}")
-                self.emit("checkpoint", sink=name, says=f"reset; the old one is in {kept}")
-                wrong = find_problems(sink)
-            found += [f"{self._sink(name).at}: sink {name!r}: {problem}" for problem in wrong]
+            found += [f"{self._sink(name).at}: sink {name!r}: {problem}" for problem in find_problems(sink)]
         if found:
             raise CheckpointError("\n".join(found))
 
     def _resume(self, sink: Sink, known: SinkStorage) -> None:
         """Ask every source whether it can continue from where the checkpoint is."""
         offsets, commits = known.checkpoint.numbers("offsets"), known.checkpoint.numbers("commits")
-        if not commits:
+        if not offsets:
             return
-        last, is_in_batch = commits[-1], offsets[-1] > commits[-1]
+        is_in_batch = not commits or offsets[-1] > commits[-1]
+        # The first batch has no earlier one: it must not be replayed from a topic that is not the one it began with.
+        last = commits[-1] if commits else offsets[-1]
         for line, positions in enumerate(known.checkpoint.offsets(last)):
             source = find_reader(self.pipeline, sink, positions)
             if source is None:
@@ -75,7 +69,7 @@ class Preflight:
             is_recreated = moved != positions and any(not gap.count for gap in gaps)
             if is_in_batch and is_recreated:
                 says = "a batch is in progress, and its records belong to a topic that is gone"
-                raise RunError(f"{source.at}: source {source.name!r}: {says}; reset it with --new-checkpoint")
+                raise RunError(f"{source.at}: source {source.name!r}: {says}; start over with `penstock reset`")
             for gap in gaps:
                 self.emit("gap", **gap_facts(sink.name, source.name, gap))
             if not is_in_batch:
@@ -96,17 +90,13 @@ class Preflight:
         return next(sink for sink in self.pipeline.sinks if sink.name == name)
 
     def _known_identity(self, source: Source) -> dict[str, str]:
-        found: dict[str, str] = json.loads(files.read(self._file(source)) or b"{}")
-        return found
+        return self.storage.read_source(source.name)
 
     def _keep_identity(self, source: Source) -> None:
         """Store the ids that the outside system has now."""
         ids = identity(source)
         if ids and ids != self._known_identity(source):
-            files.write_atomic(self._file(source), json.dumps(ids))
-
-    def _file(self, source: Source) -> str:
-        return self.storage.source(source.name)
+            write_record(self.storage.source(source.name), ids)
 
 
 def find_reader(pipeline: Pipeline, sink: Sink, positions: Any) -> Source | None:

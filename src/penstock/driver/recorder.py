@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 from penstock.model import Pipeline, Sink
 from penstock.storage import files
-from penstock.storage.checkpoint import Checkpoint, digest, texts
-from penstock.storage.journal import Record
+from penstock.storage.checkpoint import Checkpoint, texts
+from penstock.storage.journal import KEPT, Record
 from penstock.storage.layout import Storage
-from penstock.storage.verify import SinkStorage
+from penstock.storage.records import digest
+from penstock.storage.state import digests
+from penstock.storage.verify import SinkStorage, log_entries, output_path
 from penstock.watch.snapshot import snapshot
 
 
@@ -43,8 +46,8 @@ def append_batch(known: SinkStorage, progress: Mapping[str, Any], read: Mapping[
 
 def journal_missing_commits(known: SinkStorage) -> int:
     """Journal what was committed just before a crash; how many batches that were."""
-    newest = max(known.journal.numbers, default=-1)
-    missing = [number for number in known.checkpoint.numbers("commits") if number > newest]
+    commits = known.checkpoint.numbers("commits")
+    missing = sorted({number for number in commits if number > commits[-1] - KEPT} - set(known.journal.numbers))
     for number in missing:
         offsets = known.checkpoint.offsets(number)
         sources = tuple({"what": "", "start": None, "end": each} for each in offsets)
@@ -65,12 +68,13 @@ def _record(
 ) -> Record:
     checkpoint = known.checkpoint
     contents = checkpoint.files(batch, read)
-    _fsync(checkpoint, contents)
     log = {
         name: content
         for name in (str(batch), f"{batch}.compact")
         if known.log_url and (content := files.read(f"{known.log_url}/{name}")) is not None
     }
+    _fsync(checkpoint, contents, batch)
+    _fsync_output(known.log_url, log)
     return Record(
         batch=batch,
         query=checkpoint.query,
@@ -81,21 +85,31 @@ def _record(
         bad=bad,
         receipts={name: entry.batch for name, entry in known.targets().items()},
         files={name: digest(content) for name, content in contents.items()},
+        state=digests(checkpoint, batch + 1),
+        schemas={name: b64encode(content).decode() for name, content in checkpoint.state_schemas().items()},
         texts=texts(contents),
         log_url=known.log_url,
         log={name: digest(content) for name, content in log.items()},
+        log_texts=texts(log),
         adopted=adopted,
     )
 
 
-def _fsync(checkpoint: Checkpoint, names: Mapping[str, bytes]) -> None:
+def _fsync(checkpoint: Checkpoint, names: Mapping[str, bytes], batch: int) -> None:
     """Spark renames its files into place and never fsyncs them: a power cut would leave them empty."""
     if not files.is_local(checkpoint.url):
         return
-    for name in names:
-        files.fsync_file(Path(checkpoint.url, name))
-    for folder in {str(Path(checkpoint.url, name).parent) for name in names}:
-        files.fsync_folder(Path(folder))
+    files.fsync_files(Path(checkpoint.url, name) for name in names)
+    checkpoint.fsync_state(batch + 1)
+
+
+def _fsync_output(url: str, log: Mapping[str, bytes]) -> None:
+    """The same for what Spark writes as an output with a log of its own."""
+    if not log or not files.is_local(url):
+        return
+    entries = [entry for name, content in log.items() if name.isdigit() for entry in log_entries(content)]
+    data = [path for path in map(output_path, entries) if path is not None and path.exists()]
+    files.fsync_files([*data, *(Path(url, name) for name in log)])
 
 
 def _log_url(sink: Sink) -> str:

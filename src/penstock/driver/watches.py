@@ -1,17 +1,19 @@
-"""What the driver watches besides its queries: the clock, the identities of topics, and batches that stall."""
+"""What the driver watches besides its queries: clock, identities of topics, batches that stall, and disks."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock.connector import Resumable
 from penstock.engine.prepare import probe
 from penstock.errors import PenstockError, RunError, UnreachableError
-from penstock.events import Emit
+from penstock.events import Emit, ignore_event
 from penstock.model import Pipeline, Source
 
 _CLOCK_STEP_SECONDS = 2.0
@@ -20,6 +22,9 @@ _LEAST_STALL_SECONDS = 15.0
 _FIRST_BATCH_SECONDS = 60.0
 _STALL_TIMES = 3.0
 _PROBE_SECONDS = 1.0
+_DISK_SECONDS = 10.0
+_LEAST_FREE_BYTES = 500_000_000
+_LEAST_FREE_SHARE = 0.05
 
 
 def _clock_offset() -> float:
@@ -46,7 +51,9 @@ class TopicWatch:
 
     pipeline: Pipeline
     wake: Callable[[], None]
+    emit: Emit = ignore_event
     failure: RunError | None = None
+    _failing: set[str] = field(default_factory=set)
     _known: dict[str, dict[str, str]] = field(default_factory=dict)
     _done: threading.Event = field(default_factory=threading.Event)
 
@@ -72,6 +79,13 @@ class TopicWatch:
         except UnreachableError:
             # A broker that is down is for the queries to notice; they wait for it longer than we would.
             return
+        except Exception as error:
+            # No access any more, or an answer that we do not understand: it may pass, and the others are watched.
+            if source.name not in self._failing:
+                self.emit("topic_watch_failed", source=source.name, reason=str(error))
+            self._failing.add(source.name)
+            return
+        self._failing.discard(source.name)
         recreated = [name for name in known if name in now and now[name] != known[name]]
         if recreated:
             says = f"{', '.join(recreated)} was deleted and recreated while it was read"
@@ -123,6 +137,54 @@ class StallWatch:
     def _most_seconds(self, sink: str) -> float:
         last = self._last_seconds.get(sink)
         return _FIRST_BATCH_SECONDS if last is None else max(_LEAST_STALL_SECONDS, _STALL_TIMES * last)
+
+
+@dataclass
+class DiskWatch:
+    """Warns when a disk is almost full: once, and again when it was not in between."""
+
+    emit: Emit
+    folders: Sequence[Path]
+    _low: set[Path] = field(default_factory=set)
+    _done: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, storage: str, local_dir: Path, emit: Emit) -> DiskWatch:
+        """Of the storage, unless it is an object store, and of Spark's temporary files."""
+        local = storage.removeprefix("file://")
+        if "://" in local:
+            return cls(emit, [local_dir])
+        path = Path(local)
+        is_same = path.exists() and local_dir.exists() and path.stat().st_dev == local_dir.stat().st_dev
+        return cls(emit, [path] if is_same else [path, local_dir])
+
+    def start(self) -> None:
+        """Watch from a thread, until `stop`."""
+        threading.Thread(target=self._watch, name="disks", daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._done.set()
+
+    def look(self, usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> None:
+        """Look at each disk once."""
+        for folder in self.folders:
+            try:
+                total, _, free = usage(folder)
+            except OSError:
+                # Not there yet, or gone: whoever writes to it says so.
+                continue
+            if free >= max(_LEAST_FREE_BYTES, _LEAST_FREE_SHARE * total):
+                self._low.discard(folder)
+            elif folder not in self._low:
+                self._low.add(folder)
+                self.emit("disk_low", path=str(folder), free_bytes=free, total_bytes=total)
+
+    def _watch(self) -> None:
+        while True:
+            self.look()
+            if self._done.wait(_DISK_SECONDS):
+                return
 
 
 def probe_sources(pipeline: Pipeline, sink_name: str) -> str:

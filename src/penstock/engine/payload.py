@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 STRUCTURED = ("json", "csv", "avro")
 _RECORD = "record"
 _SHOWN_CHARACTERS = 200
-_HUGE_EXPONENT = r"(?:^|[^0-9A-Za-z_])-?[0-9.]+[eE][+-]?[0-9]{4,}"
-_STRING = r'"(?:\\.|[^"\\])*"'
+# Possessive, so that Java neither recurses nor backtracks: one long string would overflow the stack of a task. And
+# linear: a number is entered only at its beginning, and a string that does not end takes the rest of the text.
+_HUGE_EXPONENT = r"(?:^|[^0-9A-Za-z_.])-?[0-9.]++[eE][+-]?[0-9]{4,}"
+_STRING = r'(?s)"(?:[^"\\]++|\\.)*+"?'
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def _has_trailing_text(text: Column) -> list[Column]:
     ends = text.endswith("}") | F.rtrim(text, F.lit(" \t\r\n")).endswith("}")
     # Two cheap looks come first, each a scan of the text; only outside of strings is it a second object.
     perhaps = text.contains("}{") | text.contains("}\n{")
-    return [~ends, perhaps & F.regexp_replace(text, _STRING, "").rlike(r"\}\s*\{")]
+    return [~ends, perhaps & F.regexp_replace(text, _STRING, "").rlike(r"\}\s*+\{")]
 
 
 def _with_corrupt(ddl: str) -> Any:

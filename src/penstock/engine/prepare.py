@@ -25,6 +25,9 @@ def prepare(pipeline: Pipeline, print_status: PrintStatus, wait_seconds: float =
         try:
             return _ready(Path(pipeline.folder), node, addresses, print_status, wait_seconds)
         except PenstockError as error:
+            if isinstance(node, Target) and node.optional:
+                print_status(f"{node.at}: sink {owner.name!r}: the optional target {node.name!r} is away: {error}")
+                return _with_absolute_paths(Path(pipeline.folder), node)
             what = "source" if isinstance(owner, Source) else "sink"
             raise error.add_place(f"{node.at}: {what} {owner.name!r}") from error
 

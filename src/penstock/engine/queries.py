@@ -17,10 +17,13 @@ from penstock.engine.targets import Guard, TargetWriters, allow_write
 from penstock.errors import PenstockError, RunError
 from penstock.events import Emit, ignore_event
 from penstock.model import Pipeline, Sink, Source, Trigger
-from penstock.spark.errors import error_class, is_retryable, summary
-from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive
+from penstock.redaction import redact
+from penstock.spark.errors import is_retryable_error, summary
+from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive, stateful_operators
+from penstock.storage.checkpoint import Checkpoint
 from penstock.storage.layout import Storage
 from penstock.storage.ledger import Ledger
+from penstock.text import show_difference
 from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ class Queries:
     wake: threading.Event
     _queries: dict[str, StreamingQuery] = field(default_factory=dict)
     _writers: dict[str, TargetWriters] = field(default_factory=dict)
+    _causes: dict[str, Exception] = field(default_factory=dict)
     _restarted_at: dict[str, float] = field(default_factory=dict)
     _busy_since: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -197,6 +201,7 @@ class Queries:
     def _start(self, sink: Sink) -> StreamingQuery:
         """Start one sink's query; it continues from its checkpoint."""
         try:
+            self._refuse_other_state(sink)
             rows = add_counts(sink, self.streams[sink.reads], self._sources(sink), self.emit)
             writer = (self.write or self._writer)(sink, rows).outputMode(sink.mode).queryName(sink.name)
             if sink.native is None or sink.native.has_checkpoint:
@@ -210,6 +215,23 @@ class Queries:
         except Exception as error:
             raise refuse("sink", sink, error) from error
 
+    def _refuse_other_state(self, sink: Sink) -> None:
+        """State of the same types may mean something else after an edit, which Spark does not notice."""
+        version = self.spark.version
+        operators = map(redact, stateful_operators(self.streams[sink.reads]))
+        now = {f"{version} {number}": text for number, text in enumerate(operators)}
+        known = self.storage.state_of(sink.name)
+        has_batches = bool(Checkpoint(self.storage.checkpoint(sink.name)).numbers("offsets"))
+        # Another Spark words the same query differently.
+        is_comparable = known is not None and all(key.startswith(f"{version} ") for key in known)
+        if has_batches and is_comparable and known != now:
+            was, here = show_difference("; ".join((known or {}).values()), "; ".join(now.values()))
+            says = f"the state in its checkpoint is of {was}, and the file now asks for {here}"
+            fix = f"undo the edit, or start over with `penstock reset {self.pipeline.name} --sink {sink.name}`"
+            raise RunError(f"{says}: results would be wrong; {fix}", retry=False)
+        if known != now and self.write is None:
+            self.storage.keep_state(sink.name, now)
+
     def _writer(self, sink: Sink, rows: DataFrame) -> DataStreamWriter:
         """Spark's own writer of a native sink, or every batch to each of the targets."""
         if sink.native is not None:
@@ -220,7 +242,20 @@ class Queries:
         writers = TargetWriters(self.pipeline, sink, Ledger(self.storage, sink.name), self.emit, self.guard)
         self._writers[sink.name] = writers
         writers.open(rows)
-        return rows.writeStream.foreachBatch(writers)
+        return rows.writeStream.foreachBatch(self._keep_cause(sink.name, writers))
+
+    def _keep_cause(self, name: str, write: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+        """As `write`; what it raises is kept, because Spark passes it on as text."""
+        self._causes.pop(name, None)
+
+        def write_batch(rows: DataFrame, number: int) -> None:
+            try:
+                write(rows, number)
+            except Exception as error:
+                self._causes[name] = error
+                raise
+
+        return write_batch
 
     def _sources(self, sink: Sink) -> dict[str, DataFrame]:
         read = self.pipeline.upstream(sink.reads)
@@ -249,7 +284,7 @@ class Queries:
             known = connector.explain(str(error)) if isinstance(connector, FailureExplainer) else None
             if known is not None:
                 return RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
-        retry = is_retryable(error_class(error), str(error))
+        retry = is_retryable_error(self._causes.get(name, error))
         return RunError(f"{sink.at}: sink {sink.name!r}: {summary(error)}", retry=retry)
 
 

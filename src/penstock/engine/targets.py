@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector import Batch, Writer
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, RunError
 from penstock.events import Emit
 from penstock.model import Pipeline, Sink, Target
 from penstock.spark.errors import summary
@@ -45,8 +45,13 @@ class TargetWriters:
     def open(self, rows: DataFrame) -> None:
         """Open every target for rows of these columns, before the first batch."""
         for target in self.sink.targets:
-            schema = rows_for(target, rows).schema
-            self.writers[target.name] = target.connector.open(rows.sparkSession, schema, self.sink.mode)
+            try:
+                self._open(target, rows_for(target, rows))
+                self._refuse_lost_batches(target)
+            except Exception as error:
+                if not target.optional:
+                    raise
+                self.emit("target_away", sink=self.sink.name, target=target.name, reason=summary(error))
 
     def close(self) -> None:
         """Close every writer; the query has ended."""
@@ -79,24 +84,37 @@ class TargetWriters:
         if failures:
             raise failures[0]
 
+    def _open(self, target: Target, rows: DataFrame) -> Writer:
+        writer = target.connector.open(rows.sparkSession, rows.schema, self.sink.mode)
+        self.writers[target.name] = writer
+        return writer
+
+    def _refuse_lost_batches(self, target: Target) -> None:
+        """The target itself still has what the ledger says: a power cut, or someone, may have taken it away."""
+        entry = self.ledger.entry(target.name)
+        if target.optional or entry.batch < 0 or entry.query != self.ledger.query:
+            return
+        has = self.writers[target.name].last_batch(self._batch(target, entry.query, entry.batch))
+        if has is not None and has < entry.batch:
+            found = f"batches up to {has}" if has >= 0 else "no batch of this checkpoint"
+            says = f"target {target.name!r} has {found}, and batch {entry.batch} was written to it: its rows are lost"
+            raise RunError(f"{says}; restore the target, or read everything again with `penstock reset`", retry=False)
+
     def _write(self, target: Target, rows: DataFrame, batch: Batch) -> None:
         self.guard()
-        rows = rows_for(target, rows)
         try:
-            self.writers[target.name].write(rows, batch)
+            selected = rows_for(target, rows)
+            writer = self.writers.get(target.name) or self._open(target, selected)
+            writer.write(selected, batch)
         except Exception as error:
             if not target.optional:
                 if isinstance(error, PenstockError):
                     raise error.add_place(f"target {target.name!r}") from error
                 raise
-            self.emit(
-                "missed",
-                sink=self.sink.name,
-                target=target.name,
-                batch=batch.number,
-                rows=rows.count(),
-                reason=summary(error),
-            )
+            facts = {"sink": self.sink.name, "target": target.name, "batch": batch.number}
+            self.emit("missed", **facts, rows=rows.count(), reason=summary(error))
+        # Once more: the write may have lasted longer than the lease.
+        self.guard()
         self.ledger.write(target.name, batch.query, batch.number)
 
     def _batch(self, target: Target, query: str, number: int) -> Batch:

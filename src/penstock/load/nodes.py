@@ -100,6 +100,10 @@ _DECODE_KEYS = (*FORMATS, "value", "key")
 class _Watermark(Options):
     column: str = Field(min_length=1, description="The column with the time of an event.")
     delay: Duration = Field(description="How late a row may be, like '30 minutes'.")
+    max_ahead: Literal["none"] | Duration = Field(
+        default="1 hour",
+        description="How far ahead of the clock a row may be; beyond it, it is a bad record. `none`: no limit.",
+    )
 
 
 class _Static(Options):
@@ -142,7 +146,7 @@ def read_source(reader: Reader, name: str, raw: Any) -> Source | None:
         value=value,
         key=key,
         metadata=settings.metadata,
-        watermark=Watermark(late.column, late.delay) if late else None,
+        watermark=Watermark(late.column, late.delay, late.max_ahead.replace("none", "")) if late else None,
         bad_records=settings.bad_records,
         static=_refresh(settings.static),
     )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 import re
+from collections.abc import Iterator
+from typing import Any
 
-_NOISE = re.compile(r"\s*SQLSTATE: \w+|\[id = [^\]]*\]|\s+at [\w.$/<>]+\([^)]*\)$", re.MULTILINE)
+from penstock import errors
+
+# From the first blank of a run on, and no further than a bracket: linear, whatever text a record has brought in.
+_NOISE = re.compile(r"(?<!\s)\s*SQLSTATE: \w+|\[id = [^\[\]]*\]|(?<!\s)\s+at [\w.$/<>]+\([^()]*\)$", re.MULTILINE)
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9]*_[A-Z0-9_.]+)\] ")
 _WRAPPERS = (
     "STREAM_FAILED",
@@ -18,6 +24,8 @@ _POSITION = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
 _CAUSED = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _CALLED = re.compile(r"^: (?:[\w.$]+\.)?(\w+(?:Exception|Error))(?:: (.+))?$", re.MULTILINE)
 _PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE)
+#: The exception that ends a traceback.
+_RAISED = re.compile(r'^  File "[^\n]*\n(?:  [^\n]*\n)*([A-Za-z_][\w.]*)(?=:|$)', re.MULTILINE)
 _PYTHON_LINE = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 
 
@@ -124,19 +132,77 @@ _PERMANENT = (
     "KAFKA_DATA_LOSS",
 )
 
-#: Exceptions of Kafka's client and of Java that no retry fixes: credentials, rights, certificates.
+#: Errors of Kafka's clients and of Java that no retry fixes: credentials, rights, certificates, values.
 _PERMANENT_CLASSES = re.compile(
     r"\b(SaslAuthenticationException|SslAuthenticationException|AuthenticationException|SSLHandshakeException"
     r"|(?:Topic|Group|Cluster|TransactionalId)AuthorizationException|RecordTooLargeException"
-    r"|UnsupportedVersionException|ProducerFencedException|AccessControlException|AccessDeniedException)\b"
+    r"|UnsupportedVersionException|ProducerFencedException|AccessControlException|AccessDeniedException"
+    r"|\w*SQLIntegrityConstraintViolationException|SQLDataException"
+    r"|MSG_SIZE_TOO_LARGE|Message size too large)\b"
 )
+
+#: Classes of SQLSTATE: data that does not fit a column, and violated constraints.
+_PERMANENT_STATES = ("22", "23")
+
+#: Exceptions of Python libraries that are no OSError and say by their names that a system did not answer.
+_TRANSIENT_NAME = re.compile(
+    r"Connect|Time_?d?[Oo]ut|timeout|Unavailable|Unreachable|NoHost|Overloaded|Bootstrapping|Operational|Interface"
+    r"|Network|Transport|Throttl|TooMany|Temporar|Failure|Kafka|HTTP|URL|SSL|[Ss]ocket|gaierror|ServerError"
+)
+_TRANSIENT_KINDS = (OSError, EOFError, MemoryError)
 
 
 def is_retryable(error_class: str, text: str) -> bool:
     """Whether trying again can help, by Spark's condition and the names of exceptions in its text."""
-    if error_class.startswith(_PERMANENT):
+    if error_class.startswith(_PERMANENT) or _PERMANENT_CLASSES.search(text):
         return False
-    return not _PERMANENT_CLASSES.search(text)
+    # A Python function that called Spark, and Spark failed: Java has the reason.
+    raised = [] if "Py4JJavaError" in text else _RAISED.findall(text)
+    return not raised or any(map(_is_transient_name, raised))
+
+
+def is_retryable_error(error: BaseException) -> bool:
+    """Whether trying again can help: our errors say so, others are known by name.
+
+    A Python function raises again for the same rows, unless it is about a system that did not answer.
+    """
+    if isinstance(error, errors.PenstockError):
+        return error.retry
+    chain, text = list(_chain(error)), str(error)
+    if _PERMANENT_CLASSES.search(text) or any(_sql_state(each).startswith(_PERMANENT_STATES) for each in chain):
+        return False
+    if type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return is_retryable(error_class(text), text)
+    return any(_is_transient_name(kind.__name__) for each in chain for kind in type(each).__mro__)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _is_transient_name(name: str) -> bool:
+    package, _, short = name.rpartition(".")
+    if package == errors.__name__:
+        # An error of ours in a Python worker; a RunError is retryable or not by its instance, which is not here.
+        return short == errors.RunError.__name__ or bool(getattr(getattr(errors, short, None), "retry", True))
+    kind = getattr(builtins, short, None)
+    is_transient = isinstance(kind, type) and issubclass(kind, _TRANSIENT_KINDS)
+    return is_transient or bool(_TRANSIENT_NAME.search(short))
+
+
+def _sql_state(error: BaseException) -> str:
+    """The SQLSTATE of a database's refusal somewhere below a Java error; empty if there is none."""
+    from penstock.spark.internals import active_jvm, is_java_object
+
+    cause: Any = getattr(error, "java_exception", None)
+    while is_java_object(cause):
+        if active_jvm().py4j.reflection.TypeUtil.isInstanceOf("java.sql.SQLException", cause):
+            return str(cause.getSQLState() or "")
+        cause = cause.getCause()
+    return ""
 
 
 #: While a query is built and started nothing was read yet: what Spark refuses there it refuses again, but for these.

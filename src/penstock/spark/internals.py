@@ -9,6 +9,7 @@ a driver `find_missing` asks the JVM for the classes and methods by name:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ LATE_ROWS = {
 }
 DRAIN = {
     f"{_RUNTIME}.MicroBatchExecution": (_BATCH_METHOD, "state", "queryExecutionThread"),
+    f"{_RUNTIME}.INITIALIZING$": (),
     f"{_RUNTIME}.ACTIVE$": (),
     f"{_RUNTIME}.TERMINATED$": (),
 }
@@ -168,6 +170,64 @@ def walk(plan: Any) -> Iterator[Any]:
 def streaming_leaves(plan: Any) -> list[Any]:
     """The sources of a query, once for each place where they are read."""
     return [leaf for leaf in to_list(plan.collectLeaves()) if leaf.isStreaming()]
+
+
+_STATEFUL = re.compile(r"Aggregate|Distinct|Deduplicate\w*|FlatMapGroups\w*WithState|TransformWithState\w*")
+_ATTRIBUTE = re.compile(r"([^\s(),\[\]]*)#(\d+)L?(?:-T\w+)?")
+
+
+def stateful_operators(rows: DataFrame) -> list[str]:
+    """What each stateful operator of a query computes, as text over the columns of its sources.
+
+    Two queries whose texts differ give state of the same types another meaning. Filters are left out: what they let
+    through is not what the state means. Functions of Python are known by their name only.
+    """
+    meanings: dict[str, str] = {}
+    found = []
+    # Children first: parents are made of what they name.
+    for node in reversed(list(walk(analyze(rows)))):
+        kind = class_name(node)
+        for attribute, text in _definitions(kind, node, meanings):
+            meanings[str(attribute.exprId().id())] = text
+        if node.isStreaming() and (_STATEFUL.fullmatch(kind) or _joins_streams(kind, node)):
+            how = f" {node.joinType().toString()}" if kind == "Join" else ""
+            texts = [_meaning(each, meanings) for each in _state_expressions(kind, node)]
+            found.append(f"{kind}{how}({', '.join(dict.fromkeys(texts))})")
+    return found
+
+
+def _meaning(expression: Any, meanings: dict[str, str]) -> str:
+    """An expression's text, with each column replaced by what it was computed from."""
+    return _ATTRIBUTE.sub(lambda found: meanings.get(found[2], found[1]), str(expression.toString()))
+
+
+def _definitions(kind: str, node: Any, meanings: dict[str, str]) -> Iterator[tuple[Any, str]]:
+    """The columns that a node adds, and what they are computed from."""
+    for each in to_list(node.expressions()):
+        if class_name(each) == "Alias":
+            yield each, _meaning(each.child(), meanings)
+    if kind == "Generate":
+        for each in to_list(node.generatorOutput()):
+            yield each, f"{_meaning(node.generator(), meanings)}.{each.name()}"
+    if kind == "Union":
+        inputs = [to_list(child.output()) for child in to_list(node.children())]
+        for each, *columns in zip(to_list(node.output()), *inputs, strict=True):
+            yield each, " or ".join(_meaning(column, meanings) for column in columns)
+
+
+def _state_expressions(kind: str, node: Any) -> list[Any]:
+    """Keys and aggregates; what is computed from an aggregate's result is not in the state."""
+    if kind != "Aggregate":
+        return [each for each in to_list(node.expressions()) if class_name(each) != "Alias"]
+    results = [each for result in to_list(node.aggregateExpressions()) for each in walk(result)]
+    return [
+        *to_list(node.groupingExpressions()),
+        *(each for each in results if class_name(each) == "AggregateExpression"),
+    ]
+
+
+def _joins_streams(kind: str, node: Any) -> bool:
+    return kind == "Join" and bool(node.left().isStreaming() and node.right().isStreaming())
 
 
 def source_id(spark: SparkSession, leaf: Any) -> int:
@@ -320,11 +380,15 @@ def forbid_next_batch(spark: SparkSession, query: StreamingQuery) -> None:
     """Let the running batch end and be committed, and no other begin.
 
     Spark's own way to end after a batch, which `available-now` uses: the state TERMINATED is checked before a batch and
-    after one, never inside.
+    after one, never inside. A query that is still initialising becomes ACTIVE only if it is INITIALIZING.
     """
     runtime = jvm(spark).org.apache.spark.sql.execution.streaming.runtime
-    active, terminated = (getattr(getattr(runtime, name), "MODULE$") for name in ("ACTIVE$", "TERMINATED$"))
-    _execution(query).state().compareAndSet(active, terminated)
+    names = ("INITIALIZING$", "ACTIVE$", "TERMINATED$")
+    initialising, active, terminated = (getattr(getattr(runtime, name), "MODULE$") for name in names)
+    state = _execution(query).state()
+    # In this order: between the two it may become active.
+    if not state.compareAndSet(initialising, terminated):
+        state.compareAndSet(active, terminated)
 
 
 def is_in_batch(query: StreamingQuery) -> bool:

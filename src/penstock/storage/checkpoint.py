@@ -4,30 +4,31 @@ metadata            the query's id
 offsets/7           where batch 7 ends, written before it runs
 commits/7           batch 7 is done
 sources/0/7         what a file source has seen
+state/0/1/8.changelog   what batch 7 changed in the state of operator 0, partition 1; 8.zip is a snapshot of all of it
+.../.7.crc          Hadoop's checksum of a file beside it; Spark refuses a file that differs from it
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from penstock.storage import files
 
 _LOGS = ("offsets", "commits")
 _MOST_TEXT = 65_536
+_CRC_HEADER = 8
+_MOST_CRC_BYTES = 65_536
 
 
 def texts(files: Mapping[str, bytes]) -> dict[str, str]:
     """The files that are small enough to be stored and restored."""
     return {name: content.decode() for name, content in files.items() if len(content) <= _MOST_TEXT}
-
-
-def digest(content: bytes) -> str:
-    """The checksum that records carry."""
-    return hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,32 @@ class Checkpoint:
         content = self.read(f"offsets/{batch}") or b""
         return [None if line == "-" else json.loads(line) for line in content.decode().split("\n")[2:]]
 
+    def state_files(self, version: int | None = None) -> Iterator[str]:
+        """The state files of one version, or of all; batch 7 starts from version 7. Only of a local checkpoint."""
+        if not files.is_local(self.url):
+            return
+        for file in sorted(Path(self.url, "state").rglob("*")):
+            number = file.name.split(".")[0]
+            if number.isdigit() and version in (None, int(number)) and file.is_file():
+                yield str(file.relative_to(self.url))
+
+    def state_schemas(self) -> dict[str, bytes]:
+        """The files that describe the state, which do not change; only of a local checkpoint."""
+        if not files.is_local(self.url):
+            return {}
+        found = sorted(Path(self.url, "state").glob("*/**/_metadata/**/*"))
+        kept = [file for file in found if file.is_file() and not file.name.startswith(".")]
+        return {str(file.relative_to(self.url)): file.read_bytes() for file in kept}
+
+    def fsync_state(self, version: int) -> None:
+        """The state of this version is on the disk when this returns."""
+        files.fsync_files(Path(self.url, name) for name in self.state_files(version))
+
+    def set_query(self, query: str) -> None:
+        """Give the checkpoint another id: targets take its batches for those of a new one."""
+        files.write_atomic(f"{self.url}/metadata", json.dumps({"id": query}))
+        files.remove_crc(f"{self.url}/metadata")
+
     def rewrite_offsets(self, batch: int, line: int, positions: Any) -> None:
         """Let one source continue from other positions after a committed batch; state and batch numbers stay."""
         name = f"offsets/{batch}"
@@ -91,3 +118,20 @@ def damage(name: str, content: bytes | None) -> str:
     except ValueError as error:
         return f"is not a log of Spark: {error}"
     return ""
+
+
+def differs_from_crc(path: Path) -> bool:
+    """Whether Hadoop's checksum beside a file is of another content; Spark then refuses to read the file."""
+    sums = path.with_name(f".{path.name}.crc")
+    if not sums.exists():
+        return False
+    header, content = sums.read_bytes(), path.read_bytes()
+    if len(header) < _CRC_HEADER or header[:4] != b"crc\0":
+        # Hadoop ignores a checksum file that it cannot read.
+        return False
+    size = struct.unpack(">i", header[4:_CRC_HEADER])[0]
+    if not 0 < size <= _MOST_CRC_BYTES:
+        # Hadoop would allocate a buffer of that size.
+        return True
+    parts = (content[at : at + size] for at in range(0, len(content), size))
+    return b"".join(struct.pack(">I", zlib.crc32(part)) for part in parts) != header[_CRC_HEADER:]

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import grp
 import os
+import re
 import stat
 import uuid
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+_FSYNC_THREADS = 8
 
 
 def is_local(url: str) -> bool:
     """Whether it is a path of this machine (a shared file system that is mounted here included)."""
     return "://" not in url
+
+
+def local_path(url: str) -> Path | None:
+    """Where a file or folder of Spark's is on this machine; None if it is elsewhere."""
+    path = Path(re.sub(r"^file:(//)?(?=/)", "", url))
+    # Without a scheme it may still be elsewhere: Hadoop has a setting for that.
+    return path if path.is_absolute() and path.exists() else None
 
 
 def write_atomic(url: str, text: str, *, sync: bool = True) -> None:
@@ -59,6 +71,35 @@ def fsync_file(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def fsync_files(paths: Iterable[Path]) -> None:
+    """What another program wrote to these files, and their names, are on the disk when this returns."""
+    found = set(paths)
+    _fsync_all(found | {path.parent for path in found})
+
+
+def fsync_tree(folder: Path) -> None:
+    """A folder and everything in it is on the disk when this returns."""
+    _fsync_all([folder, *folder.rglob("*")])
+
+
+def fsync_parents(folder: Path) -> None:
+    """The folder itself survives a power cut, however many of those above it are new."""
+    for each in (folder, *folder.parents):
+        try:
+            fsync_folder(each)
+        except PermissionError:
+            # Not ours to read, so not created by us.
+            return
+        if each.is_mount():
+            return
+
+
+def _fsync_all(paths: Iterable[Path]) -> None:
+    # At the same time: the file system then writes them in one transaction instead of one for each.
+    with ThreadPoolExecutor(_FSYNC_THREADS) as pool:
+        list(pool.map(fsync_file, paths))
 
 
 def remove_crc(url: str) -> None:

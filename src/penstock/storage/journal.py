@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.errors import PenstockError
 from penstock.storage import files
-from penstock.storage.checkpoint import digest
+from penstock.storage.records import RecordError, read_record, write_record
 
 #: Spark keeps 100 batches in its logs.
 KEPT = 120
 
-
-class RecordError(PenstockError):
-    """A record of the journal is damaged."""
+_REMOVE = "`penstock checkpoint restore` journals that batch again from the checkpoint"
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,17 @@ class Record:
     """The last batch of each target; a target that Spark writes itself has its own log."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The checksum of each file of the checkpoint."""
+    state: Mapping[str, str] = field(default_factory=dict)
+    """The checksum of each state file that the batch wrote."""
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    """The files that describe the state, in base64."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """What the small ones hold, so that they can be restored."""
     log_url: str = ""
     log: Mapping[str, str] = field(default_factory=dict)
     """The checksums of the log that Spark keeps with a target's data."""
+    log_texts: Mapping[str, str] = field(default_factory=dict)
+    """What the small ones of it hold."""
     adopted: bool = False
     """Whether it was made after the fact: the run that committed the batch died before it could."""
 
@@ -57,30 +60,32 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Append a batch, on the disk when this returns; the oldest record is deleted."""
-        values = asdict(record)
-        text = json.dumps({"record": values, "sum": _sum(values)})
-        files.write_atomic(f"{self.url}/{record.batch}.json", text)
+        write_record(f"{self.url}/{record.batch}.json", asdict(record))
         files.remove(f"{self.url}/{record.batch - KEPT}.json")
 
     def read(self, batch: int) -> Record:
         """The record of a batch; a RecordError if it is not what was written."""
         url = f"{self.url}/{batch}.json"
-        content = files.read(url) or b""
+        found = read_record(url, _REMOVE)
         try:
-            found = json.loads(content)
-            if found["sum"] != _sum(found["record"]):
-                raise ValueError("its checksum differs")
-            values = found["record"]
-            return Record(**{**values, "sources": tuple(values["sources"])})
+            if found is None:
+                raise ValueError("it is missing")
+            record = Record(**{**found, "sources": tuple(found["sources"])})
+            if record.batch != batch:
+                raise ValueError(f"it is of batch {record.batch}")
         except (ValueError, KeyError, TypeError) as error:
-            fix = "restore it from a backup, or delete it: that batch can then not be verified"
-            raise RecordError(f"the record {url} is damaged: {error}; {fix}") from error
+            raise RecordError(url, str(error), _REMOVE) from error
+        return record
+
+    def readable(self) -> list[Record]:
+        """Every record that is not damaged, the oldest first."""
+        found = []
+        for number in self.numbers:
+            with suppress(RecordError):
+                found.append(self.read(number))
+        return found
 
     def last(self) -> Record | None:
         """The newest record."""
         known = self.numbers
         return self.read(known[-1]) if known else None
-
-
-def _sum(values: Mapping[str, Any]) -> str:
-    return digest(json.dumps(values, sort_keys=True).encode())

@@ -5,7 +5,7 @@
   lease, lease.<token>             which process may write here
   events/<day>.jsonl               event log
   checkpoints/<sink>/              Spark's checkpoint
-  checkpoints/<sink>.json          owner: the pipeline and sink that the checkpoint belongs to
+  checkpoints/<sink>.json          owner: the pipeline and sink that the checkpoint belongs to, what its state means
   ledger/<sink>/<target>.json      ledger: the last batch of each target
   ledger/<sink>/begun              intent record: the batch in progress
   ledger/<sink>/batches/<n>.json   journal: one record per committed batch
@@ -27,6 +27,7 @@ from penstock.model import Location, Pipeline, Sink
 from penstock.storage import files
 from penstock.storage.files import find_other_writers
 from penstock.storage.manifest import manifest
+from penstock.storage.records import read_record, write_record
 
 DEFAULT = ".penstock"
 #: The parts of a storage that a backup has.
@@ -119,6 +120,16 @@ class Storage:
         """The identities of what a source reads."""
         return f"{self.url}/sources/{name}.json"
 
+    def source_names(self) -> list[str]:
+        """The sources whose identities are kept."""
+        names = files.list_names(f"{self.url}/sources")
+        return [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]
+
+    def read_source(self, name: str) -> dict[str, str]:
+        """The identities of what a source read last; empty if they are not known."""
+        fix = "`penstock checkpoint restore` removes it: the ids are then those that the source has now"
+        return read_record(self.source(name), fix) or {}
+
     def archive(self, mark: str) -> str:
         """Where a reset or a restore moves what it replaces."""
         return f"{self.url}/before/{mark}"
@@ -151,30 +162,36 @@ class Storage:
     def claim(self, pipeline: Pipeline) -> None:
         """Write the owner of each checkpoint and the manifest; an error if a checkpoint belongs to another sink."""
         for sink in pipeline.sinks:
-            known, ours = self._read(self.owner(sink.name)), _identity(pipeline, sink)
-            if known is None:
+            known, ours = self.read_owner(sink.name), _identity(pipeline, sink)
+            if not known:
                 self._write(self.owner(sink.name), ours)
-            elif known != ours:
+            elif {key: known.get(key) for key in ours} != ours:
                 says = f"the checkpoint {self.checkpoint(sink.name)} belongs to {_show(known)}, not to {_show(ours)}"
                 fix = "give this sink or pipeline another name, or 'storage' another place"
                 raise StorageError(f"{sink.at}: sink {sink.name!r}: {says}; {fix}")
-        self._write(self.manifest, manifest(pipeline))
+        self._write(self.manifest, manifest(pipeline), plain=True)
 
     def is_claimed(self, pipeline: Pipeline) -> bool:
         """Whether this pipeline, or one with sinks of the same names, has reached its checkpoints before."""
-        return any(self._read(self.owner(sink.name)) is not None for sink in pipeline.sinks)
+        return any(self.read_owner(sink.name) for sink in pipeline.sinks)
 
-    def _read(self, url: str) -> dict[str, Any] | None:
-        try:
-            content = files.read(url)
-            return None if content is None else dict(json.loads(content))
-        except (OSError, ValueError, TypeError) as error:
-            fix = "restore it from a backup, or delete it: the next start writes it again"
-            raise StorageError(f"cannot read {url}: {error}; {fix}") from error
+    def read_owner(self, sink: str) -> dict[str, Any]:
+        """Which pipeline and sink a checkpoint belongs to; empty if it is new."""
+        fix = "`penstock checkpoint restore` removes it, and the next start writes it again"
+        return read_record(self.owner(sink), fix) or {}
 
-    def _write(self, url: str, content: dict[str, Any]) -> None:
+    def state_of(self, sink: str) -> dict[str, str] | None:
+        """What each stateful operator of a checkpoint computes; None if that is not known."""
+        found: dict[str, str] | None = self.read_owner(sink).get("state")
+        return found
+
+    def keep_state(self, sink: str, operators: dict[str, str]) -> None:
+        """Store what the stateful operators of a checkpoint compute."""
+        self._write(self.owner(sink), {**self.read_owner(sink), "state": operators})
+
+    def _write(self, url: str, content: dict[str, Any], *, plain: bool = False) -> None:
         try:
-            files.write_atomic(url, json.dumps(content))
+            files.write_atomic(url, json.dumps(content)) if plain else write_record(url, content)
         except OSError as error:
             fix = "make that folder writable or set 'storage' to another place"
             raise StorageError(f"cannot write to the storage {self.url}: {error.strerror or error}; {fix}") from error

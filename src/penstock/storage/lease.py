@@ -1,8 +1,9 @@
 """One writer per storage: a kernel lock on this machine, and a renewed lease with a fencing token for other machines.
 
-The driver and its JVM inherit the kernel lock, so it is free only when all of them are dead. Other machines that share
-the storage see the renewals: a lease that is not renewed is taken over with a higher token. A holder that finds a
-higher token than its own has lost the lease and stops writing.
+The driver and its JVM inherit the kernel lock, so it is free only when all of them are dead. It lies beside the lease,
+or for an object store in the temporary folder of this machine. Other machines that share the storage see the renewals:
+a lease that is not renewed is taken over with a higher token. A holder that finds a higher token than its own has lost
+the lease and stops writing.
 
     holder   ── renews 7.1 ── renews 7.2 ── (paused) ──────────── reads 8: lost, stops
     another  ─────────────── refused ────── sees 7.2 unchanged ── takes over as 8
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import socket
+import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -34,6 +38,12 @@ _STARTING_SECONDS = 1.0
 
 class LeaseHeldError(PenstockError):
     """Another instance holds the lease."""
+
+
+class LeaseUnreadableError(LeaseHeldError):
+    """The lease file is damaged, so nobody knows who holds it."""
+
+    retry = True
 
 
 class LeaseLostError(PenstockError):
@@ -58,6 +68,8 @@ class Holder:
     leave_seconds: float = 60.0
     """How long its driver may run on after its supervisor was killed."""
     released: bool = False
+    lock: str = ""
+    """Device and inode of its kernel lock; empty in leases of release 0.1."""
 
     @property
     def is_here(self) -> bool:
@@ -75,48 +87,93 @@ class Holder:
 
 @dataclass
 class Lease:
-    """A lease held by this process; `fd` is the kernel lock for children to inherit, None without locks."""
+    """A lease held by this process; `fd` is the kernel lock for children to inherit, None without one."""
 
     url: str
     holder: Holder
     fd: int | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def renew(self) -> None:
         """Show that the holder is alive; LeaseLostError if another one has taken over."""
-        found = read(self.url)
-        if found is not None and found.token > self.holder.token:
-            raise lost_error(self.url, found)
-        # A lower token was written by an older holder that was paused during its own renewal: overwrite it.
-        self.holder = replace(self.holder, beat=self.holder.beat + 1, beat_at=_now())
-        _write(self.url, self.holder, sync=False)
+        with self._lock:
+            if self.holder.released:
+                return
+            found = self._read()
+            # A lower token was written by an older holder that was paused during its own renewal: overwrite it.
+            beat = found.beat if found is not None and found.name == self.holder.name else 0
+            self.holder = replace(self.holder, beat=max(beat, self.holder.beat) + 1, beat_at=_now())
+            _write(self.url, self.holder, sync=False)
 
     def release(self) -> None:
         """Release the lease, so that the next holder need not wait; the lock also if the file cannot be written."""
+        with self._lock:
+            self.holder = replace(self.holder, released=True)
+            try:
+                if self._is_ours():
+                    _write(self.url, self.holder, sync=True)
+            finally:
+                if self.fd is not None:
+                    os.close(self.fd)
+                    self.fd = None
+
+    def _is_ours(self) -> bool:
+        try:
+            found = self._read()
+        except PenstockError:
+            return False
+        return found is None or found.name == self.holder.name
+
+    def _read(self) -> Holder | None:
+        """The lease as it is; None also if it is damaged, because nobody can acquire a damaged one."""
         try:
             found = read(self.url)
-            if found is not None and found.name == self.holder.name:
-                _write(self.url, replace(self.holder, released=True), sync=True)
-        finally:
-            if self.fd is not None:
-                os.close(self.fd)
-                self.fd = None
+        except LeaseUnreadableError:
+            if max(_claims(self.url), default=0) > self.holder.token:
+                raise
+            return None
+        if found is not None and found.token > self.holder.token:
+            raise lost_error(self.url, found)
+        return found
 
 
 def read(url: str) -> Holder | None:
     """The current or last holder; None if there was none."""
-    content = files.read(url)
+    content = files.read(_path(url))
     if not content:
         return None
     try:
-        return Holder(**json.loads(content))
-    except (ValueError, TypeError) as error:
+        return _parse(content)
+    except (ValueError, TypeError, AttributeError) as error:
         fix = "delete it once you are sure that no instance runs"
-        raise LeaseHeldError(f"the lease {url} cannot be read: {error}; {fix}") from error
+        raise LeaseUnreadableError(f"the lease {url} cannot be read: {error}; {fix}") from error
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {"int": int, "str": str, "float": (int, float), "bool": bool}
+
+
+def _parse(content: bytes) -> Holder:
+    found = json.loads(content)
+    # A later release may have more fields.
+    facts = {each.name: found[each.name] for each in fields(Holder) if each.name in found}
+    for each in fields(Holder):
+        if each.name in facts and not isinstance(facts[each.name], _TYPES[str(each.type)]):
+            raise TypeError(f"{each.name} is {facts[each.name]!r}")
+    return Holder(**facts)
 
 
 def must_hold(url: str, token: int) -> None:
     """Raise LeaseLostError if the lease has been taken over since this token."""
-    found = read(url)
+    deadline = time.monotonic() + 3 * RENEW_SECONDS
+    while True:
+        try:
+            found = read(url)
+            break
+        except LeaseUnreadableError:
+            # The next renewal of its holder replaces it.
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_SECONDS)
     if found is not None and found.token > token:
         raise lost_error(url, found)
 
@@ -138,15 +195,21 @@ class LeaseAcquirer:
 
     def acquire(self) -> Lease:
         """The lease; LeaseHeldError names the holder if there is one."""
-        fd = self._lock() if files.is_local(self.url) else None
+        fd = self._lock()
+        lock = _lock_id(fd)
         try:
             before = read(self.url)
             if before is not None and not before.released:
-                self._refuse_if_alive(before, locked=fd is not None)
-            holder = self._new_holder(self._claim(before.token if before else 0))
-            _write(self.url, holder, sync=True)
-            self._remove_claims(holder.token)
-            return Lease(self.url, holder, fd)
+                self._refuse_if_alive(before, lock)
+            lease = Lease(self.url, self._new_holder(self._claim(before.token if before else 0), lock), fd)
+            _write(self.url, lease.holder, sync=True)
+            if max(_claims(self.url), default=0) > lease.holder.token:
+                # We were paused before that write, and another process has waited for it in vain.
+                fd = None
+                lease.release()
+                raise held_error(self.url, None)
+            self._remove_claims(lease.holder.token)
+            return lease
         except BaseException as error:
             if fd is not None:
                 os.close(fd)
@@ -154,12 +217,14 @@ class LeaseAcquirer:
                 raise _unwritable_error(self.url, error) from error
             raise
 
-    def _lock(self) -> int:
-        path = Path(f"{self.url}.lock")
+    def _lock(self) -> int | None:
+        """The kernel lock; None on a machine whose temporary folder cannot have one for an object store."""
+        is_local = files.is_local(_path(self.url))
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            fd = _open_lock(Path(f"{_path(self.url)}.lock") if is_local else _machine_lock(self.url))
         except OSError as error:
+            if not is_local:
+                return None
             raise _unwritable_error(self.url, error) from error
         try:
             self._wait_for_lock(fd)
@@ -187,27 +252,40 @@ class LeaseAcquirer:
                 raise held_error(self.url, holder)
             time.sleep(_POLL_SECONDS)
 
-    def _refuse_if_alive(self, before: Holder, *, locked: bool) -> None:
-        if before.is_here:
-            # We hold the kernel lock, so every process of the last holder is dead.
-            if not locked and before.is_alive:
-                raise held_error(self.url, before)
+    def _refuse_if_alive(self, before: Holder, lock: str) -> None:
+        is_local = files.is_local(_path(self.url))
+        if before.is_here and lock and (before.lock == lock or (is_local and not before.lock)):
+            # We hold the kernel lock of the last holder, so every process of it is dead.
             return
-        if abs(_seconds_since(before.beat_at)) < self.stale_seconds:
+        if before.is_alive or (not before.is_here and abs(_seconds_since(before.beat_at)) < self.stale_seconds):
             raise held_error(self.url, before)
-        # Clocks of two machines may differ or jump: a holder is dead only if it does not renew while we watch.
-        self.print_status(f"waiting to see whether {before} is alive")
-        deadline = time.monotonic() + 3 * self.renew_seconds
-        while time.monotonic() < deadline:
+        if before.is_here:
+            self.print_status(f"waiting for the driver of a killed run to end ({before})")
+            self._wait_until_quiet(before, before.leave_seconds + self.stale_seconds)
+        else:
+            # Clocks of two machines may differ or jump: a holder is dead only if it does not renew while we watch.
+            self.print_status(f"waiting to see whether {before} is alive")
+            self._wait_until_quiet(before, 3 * self.renew_seconds)
+
+    def _wait_until_quiet(self, before: Holder, seconds: float) -> None:
+        """Return when the lease was released or not renewed for so long; the driver of a killed run renews it too."""
+        started = renewed = time.monotonic()
+        last = before
+        while (now := time.monotonic()) - renewed < seconds:
             found = read(self.url)
-            if found is not None and (found.token, found.beat) != (before.token, before.beat):
-                raise held_error(self.url, found)
+            if found is not None and found.name == before.name and found.released:
+                return
+            if found is not None and (found.token, found.beat) != (last.token, last.beat):
+                is_orphan = before.is_here and found.name == before.name
+                if not is_orphan or now - started > seconds:
+                    raise held_error(self.url, found)
+                last, renewed = found, now
             time.sleep(self.renew_seconds / 10)
 
     def _claim(self, last: int) -> int:
         """A unique token: only one process can create its claim file."""
         token = last + 1
-        while not _create(f"{self.url}.{token}"):
+        while not _create(f"{_path(self.url)}.{token}"):
             # Another process is acquiring the lease, or died while doing so.
             time.sleep(self.renew_seconds)
             found = read(self.url)
@@ -215,20 +293,18 @@ class LeaseAcquirer:
                 raise held_error(self.url, found)
             token += 1
         found = read(self.url)
-        if found is not None and found.token >= token:
-            # It was acquired between our two reads, and its claim file already removed.
-            files.remove(f"{self.url}.{token}")
+        if found is not None and found.token > last:
+            # It was acquired between our two reads, and its claim file perhaps already removed.
+            files.remove(f"{_path(self.url)}.{token}")
             raise held_error(self.url, found)
         return token
 
     def _remove_claims(self, token: int) -> None:
-        folder, _, name = self.url.rpartition("/")
-        for each in files.list_names(folder):
-            number = each.removeprefix(f"{name}.")
-            if number.isdigit() and int(number) < token:
-                files.remove(f"{folder}/{each}")
+        for number in _claims(self.url):
+            if number < token:
+                files.remove(f"{_path(self.url)}.{number}")
 
-    def _new_holder(self, token: int) -> Holder:
+    def _new_holder(self, token: int, lock: str) -> Holder:
         pid, now = os.getpid(), _now()
         return Holder(
             token,
@@ -240,6 +316,7 @@ class LeaseAcquirer:
             now,
             beat_at=now,
             leave_seconds=self.leave_seconds,
+            lock=lock,
         )
 
 
@@ -256,8 +333,41 @@ def _unwritable_error(url: str, error: OSError) -> LeaseHeldError:
     return LeaseHeldError(f"cannot write to the storage {url.rpartition('/')[0]}: {error.strerror or error}; {fix}")
 
 
+def _path(url: str) -> str:
+    """A path for a URL of this machine's file system, which has locks and atomic renames."""
+    return url.removeprefix("file://")
+
+
 def _write(url: str, holder: Holder, *, sync: bool) -> None:
-    files.write_atomic(url, json.dumps(asdict(holder)), sync=sync)
+    files.write_atomic(_path(url), json.dumps(asdict(holder)), sync=sync)
+
+
+def _claims(url: str) -> list[int]:
+    """The tokens for which there are claim files."""
+    folder, _, name = _path(url).rpartition("/")
+    rests = [each.removeprefix(f"{name}.") for each in files.list_names(folder)]
+    return [int(rest) for rest in rests if rest.isdecimal()]
+
+
+def _machine_lock(url: str) -> Path:
+    """The lock of a storage without locks, for the processes of this user on this machine."""
+    folder = Path(tempfile.gettempdir(), f"penstock-locks-{os.getuid()}")
+    folder.mkdir(exist_ok=True, mode=0o700)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    return folder / hashlib.sha256(url.encode()).hexdigest()
+
+
+def _open_lock(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
+def _lock_id(fd: int | None) -> str:
+    if fd is None:
+        return ""
+    found = os.fstat(fd)
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def _create(url: str) -> bool:
@@ -270,8 +380,6 @@ def _create(url: str) -> bool:
     import fsspec
 
     system, path = fsspec.url_to_fs(url)
-    if "file" in system.protocol:
-        system.makedirs(system._parent(path), exist_ok=True)
     if system.exists(path):
         return False
     try:
@@ -297,4 +405,7 @@ def _now() -> str:
 
 
 def _seconds_since(moment: str) -> float:
-    return (datetime.now(timezone.utc) - datetime.fromisoformat(moment)).total_seconds()
+    try:
+        return (datetime.now(timezone.utc) - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, texts
-from penstock.storage.journal import RecordError
-from penstock.storage.layout import Storage, StorageError
+from penstock.storage.layout import Storage
+from penstock.storage.records import RecordError, read_record, write_record
+
+_RESTORE = "`penstock checkpoint restore` writes it again from the journal"
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,14 @@ class Entry:
 
     query: str = ""
     batch: int = -1
+
+
+@dataclass(frozen=True)
+class Intent:
+    """The batch that was last in progress, and the small files of its checkpoint; batch -1 if there was none."""
+
+    batch: int = -1
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -30,11 +39,20 @@ class Ledger:
     """The batch in progress and its files of the checkpoint, as the intent record has them."""
     _known: dict[str, Entry] = field(default_factory=dict)
 
-    def has(self, target: str, query: str, batch: int) -> bool:
-        """Whether the target has this batch of this checkpoint; a batch is never written before an earlier one."""
+    @property
+    def query(self) -> str:
+        """Spark's id of the checkpoint as it is now; '' if there is none yet."""
+        return Checkpoint(self.storage.checkpoint(self.sink)).query
+
+    def entry(self, target: str) -> Entry:
+        """The last batch of a target."""
         if target not in self._known:
             self._known[target] = read_entry(self.storage.target(self.sink, target))
-        known = self._known[target]
+        return self._known[target]
+
+    def has(self, target: str, query: str, batch: int) -> bool:
+        """Whether the target has this batch of this checkpoint; a batch is never written before an earlier one."""
+        known = self.entry(target)
         return known.query == query and batch <= known.batch
 
     def begin(self, batch: int) -> None:
@@ -43,51 +61,55 @@ class Ledger:
 
     def write(self, target: str, query: str, batch: int) -> None:
         """The target has this batch; on the disk when this returns."""
-        files.write_atomic(self.storage.target(self.sink, target), json.dumps({"query": query, "batch": batch}))
+        write_record(self.storage.target(self.sink, target), {"query": query, "batch": batch})
         self._known[target] = Entry(query, batch)
 
 
 def read_entry(url: str) -> Entry:
     """One entry of a ledger; an empty one if there is none yet."""
+    found = read_record(url, _RESTORE)
+    if found is None:
+        return Entry()
     try:
-        content = files.read(url)
-        if content is None:
-            return Entry()
-        found = json.loads(content)
         return Entry(str(found["query"]), int(found["batch"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        fix = "restore it, or delete it: the batch is then written again, which every target but 'foreach' allows"
-        raise StorageError(f"cannot read the ledger {url}: {error}; {fix}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(url, f"no batch in it ({error})", _RESTORE) from error
+
+
+def target_names(storage: Storage, sink: str) -> list[str]:
+    """The targets that have an entry."""
+    names = files.list_names(storage.ledger(sink))
+    return [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]
 
 
 def read_entries(storage: Storage, sink: str) -> dict[str, Entry]:
     """The entry of each target of a sink."""
-    names = files.list_names(storage.ledger(sink))
-    targets = [name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith(".")]
-    return {target: read_entry(storage.target(sink, target)) for target in targets}
+    return {target: read_entry(storage.target(sink, target)) for target in target_names(storage, sink)}
 
 
 def write_intent(storage: Storage, sink: str, batch: int) -> dict[str, bytes]:
     """Intent record: the offsets of the batch in progress, fsynced before any target is written; returns those files.
 
-    Spark does not fsync its offset log. Object stores lose nothing in a power cut, so they need none.
+    Spark does not fsync its logs or its state. What the batch starts from is fsynced here too: should the power fail,
+    it can be replayed. Object stores lose nothing in a power cut, so they need none.
     """
     if not files.is_local(storage.url):
         return {}
-    contents = Checkpoint(storage.checkpoint(sink)).files(batch)
-    files.write_atomic(storage.intent(sink), json.dumps({"batch": batch, "texts": texts(contents)}))
+    checkpoint = Checkpoint(storage.checkpoint(sink))
+    checkpoint.fsync_state(batch)
+    contents = checkpoint.files(batch)
+    write_record(storage.intent(sink), {"batch": batch, "texts": texts(contents)})
     return contents
 
 
-def read_intent(storage: Storage, sink: str) -> tuple[int, Mapping[str, str]]:
-    """The batch that was last in progress, and the small files of its checkpoint; batch -1 if there was none."""
+def read_intent(storage: Storage, sink: str) -> Intent:
+    """The intent record; an empty one if there is none."""
     url = storage.intent(sink)
-    content = files.read(url)
-    if content is None:
-        return -1, {}
+    fix = "`penstock checkpoint restore` removes it, if the batch in progress can be replayed without it"
+    found = read_record(url, fix)
+    if found is None:
+        return Intent()
     try:
-        found = json.loads(content)
-        return int(found["batch"]), found["texts"]
-    except (ValueError, KeyError, TypeError) as error:
-        fix = "restore it from a backup, or delete it: what the last batch read is then not known"
-        raise RecordError(f"{url} is damaged: {error}; {fix}") from error
+        return Intent(int(found["batch"]), {str(name): str(text) for name, text in found["texts"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordError(url, f"no batch in it ({error})", fix) from error

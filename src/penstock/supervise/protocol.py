@@ -29,7 +29,6 @@ class RunOptions:
     wait_seconds: float = 30.0
     verbose: bool = False
     drain_seconds: float = 60.0
-    new_checkpoint: bool = False
 
     def text(self) -> str:
         """As one argument of the driver's command line."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.errors import TRY_AGAIN, PenstockError
 from penstock.events import Emit
 from penstock.model import Restart
 from penstock.storage.lease import RENEW_SECONDS, Lease, LeaseLostError
@@ -18,6 +19,7 @@ from penstock.supervise.process import DriverProcess
 
 _POLL_SECONDS = 0.2
 _MESSAGES_SECONDS = 5.0
+_STOPPED_SECONDS = 10.0
 _GRACE_SECONDS = 5.0
 """Past the drain's own limit, which the driver itself keeps first."""
 
@@ -29,6 +31,13 @@ class End:
     well: bool
     reason: str = ""
     retry: bool = True
+
+    @property
+    def exit_code(self) -> int:
+        """What the run exits with: a service manager restarts what may succeed, and nothing else."""
+        if self.well:
+            return 0
+        return TRY_AGAIN if self.retry else PenstockError.exit_code
 
 
 @dataclass
@@ -121,11 +130,15 @@ class Supervisor:
         )
         self.state.driver_pid, self.state.queries = child.pid, {}
         self.state.phase = "starting"
-        self.emit("driver_started", pid=child.pid, attempt=self.state.restarts)
+        self.emit("driver_started", pid=child.pid, attempt=self.state.restarts, supervisor=holder.started)
         dog.beat(self.clock())
-        hung = ""
+        hung, looked_at = "", self.clock()
         while child.exit_code() is None and not self._now and not hung:
             reported = self._take_message(dog) or reported
+            if self.clock() - looked_at > _STOPPED_SECONDS:
+                # It was us who stood still (SIGSTOP): the driver's messages wait in the channel.
+                dog.beat(self.clock())
+            looked_at = self.clock()
             if self.clock() > self._stop_by + _GRACE_SECONDS:
                 hung = f"the driver did not drain within {self.drain_seconds:.0f} s"
             elif complaint := dog.complaint(self.clock(), self._busy()):
@@ -224,7 +237,7 @@ class Supervisor:
         says = f"{restarts.count} restarts within {minutes:g} minutes did not help, so there are no more"
         self.emit("gave_up", restarts=restarts.count, reason=end.reason)
         fix = "fix the cause and run it again; 'restart: {limit: ...}' allows more"
-        return End(well=False, reason=f"{end.reason}\n{says}; {fix}", retry=False)
+        return End(well=False, reason=f"{end.reason}\n{says}; {fix}")
 
     def _renew_lease(self, ended: threading.Event) -> None:
         failing = False
@@ -237,9 +250,9 @@ class Supervisor:
                 self._inbox.put(("stop", str(error)))
                 self._inbox.put(("stop", str(error)))
                 return
-            except OSError as error:
-                # Disk full: we still hold the kernel lock on this host, and a takeover from another host would show as
-                # a higher token.
+            except Exception as error:
+                # Disk full, a damaged lease, or an object store that does not answer: we still hold the kernel lock on
+                # this host, and a takeover from another host would show as a higher token.
                 if not failing:
                     self.emit("lease_beat_failed", reason=str(error))
                 failing = True

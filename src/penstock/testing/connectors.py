@@ -9,7 +9,7 @@ The tests need a fixture `spark`; `penstock.testing.spark.quick_session` creates
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,6 +37,7 @@ Row = tuple[int, str | None, float | None]
 SCHEMA = "id int, name string, amount double"
 SOME: list[Row] = [(1, "ann", 1.5), (2, "bob's \"\\ ü", -2.25), (3, None, None)]
 MORE: list[Row] = [(4, "eve", 0.0), (5, "", 1e300)]
+MANY: list[Row] = [(number, f"n{number}", number / 2) for number in range(6, 506)]
 
 _PROMISES = ("exactly-once", "idempotent", "at-least-once", "none")
 
@@ -52,6 +53,14 @@ class SinkSuite:
     has_columns: ClassVar[bool] = True
     """Whether the target has a schema, which is compared with the columns of the rows."""
 
+    mismatches: ClassVar[Mapping[str, str]] = {
+        "id int, name string": "amount",
+        "id int, name string, amount double, more int": "more",
+        "id int, name string, amount string": "amount",
+        "id string, name string, amount double": "id",
+    }
+    """Schemas that the target does not match, each with the column that the error names."""
+
     def sink(self, place: Path) -> SinkOptions:
         """A sink for rows of `SCHEMA` with an unused target; `place` is an empty folder."""
         raise NotImplementedError
@@ -64,64 +73,35 @@ class SinkSuite:
         """The rows of the target as (id, name, amount), read without the sink."""
         raise NotImplementedError
 
-    def test_a_batch_is_written(self, spark: SparkSession, tmp_path: Path) -> None:
-        sink, writer = self._open(self.sink(tmp_path), spark)
-
-        writer.write(_rows(spark, SOME), batch(0))
-
-        assert self._read_sorted(sink) == SOME
-
     def test_batches_follow_each_other(self, spark: SparkSession, tmp_path: Path) -> None:
+        """One of a few rows, an empty one, and one of several partitions."""
         sink, writer = self._open(self.sink(tmp_path), spark)
 
         writer.write(_rows(spark, SOME), batch(0))
         writer.write(_rows(spark, []), batch(1))
-        writer.write(_rows(spark, MORE), batch(2))
+        writer.write(_rows(spark, [*MORE, *MANY]).repartition(4), batch(2))
 
-        assert self._read_sorted(sink) == [*SOME, *MORE]
+        assert self._read_sorted(sink) == [*SOME, *MORE, *MANY]
 
-    def test_a_batch_of_several_partitions_is_written_whole(self, spark: SparkSession, tmp_path: Path) -> None:
-        sink, writer = self._open(self.sink(tmp_path), spark)
-        many: list[Row] = [(number, f"n{number}", number / 2) for number in range(500)]
-
-        writer.write(_rows(spark, many).repartition(4), batch(0))
-
-        assert self._read_sorted(sink) == many
-
-    def test_a_replayed_batch_is_written_once_or_the_promise_says_otherwise(
+    def test_a_batch_that_failed_or_is_replayed_is_written_once_or_the_promise_says_otherwise(
         self, spark: SparkSession, tmp_path: Path
     ) -> None:
+        """And the numbers of another checkpoint, which start again, are not mistaken for batches already written."""
         sink, writer = self._open(self.sink(tmp_path), spark)
         writer.write(_rows(spark, SOME), batch(0))
-        writer.write(_rows(spark, MORE), batch(1))
-        writer.close()
-
-        # Another run of the same pipeline: it has nothing but the options.
-        again, writer = self._open(_copy(sink), spark)
-        writer.write(_rows(spark, MORE), batch(1))
-
-        self._check_once(again, [*SOME, *MORE])
-
-    def test_a_batch_that_failed_half_way_is_written_by_the_replay(self, spark: SparkSession, tmp_path: Path) -> None:
-        sink, writer = self._open(self.sink(tmp_path), spark)
-        writer.write(_rows(spark, SOME), batch(0))
-        torn = _rows(spark, MORE[:1]).union(_failing(spark))
 
         with pytest.raises(Exception, match="on purpose"):
-            writer.write(torn, batch(1))
-        again, writer = self._open(_copy(sink), spark)
+            writer.write(_rows(spark, MORE[:1]).union(_failing(spark)), batch(1))
+        # Another run of the same pipeline: it has nothing but the options.
+        sink, writer = self._open(_copy(sink), spark)
         writer.write(_rows(spark, MORE), batch(1))
+        writer.close()
+        self._check_once(sink, [*SOME, *MORE])
 
-        self._check_once(again, [*SOME, *MORE])
-
-    def test_another_checkpoint_is_another_writer(self, spark: SparkSession, tmp_path: Path) -> None:
-        """Its batch numbers restart, and must not be mistaken for batches already written."""
-        sink, writer = self._open(self.sink(tmp_path), spark)
-
-        writer.write(_rows(spark, SOME), batch(0))
-        writer.write(_rows(spark, MORE), batch(0, query="another"))
-
-        assert self._read_sorted(sink) == [*SOME, *MORE]
+        sink, writer = self._open(_copy(sink), spark)
+        writer.write(_rows(spark, MORE), batch(1))
+        writer.write(_rows(spark, MANY[:2]), batch(0, query="another"))
+        self._check_once(sink, [*SOME, *MORE, *MANY[:2]])
 
     def test_mode_update_replaces_the_row_of_a_key(self, spark: SparkSession, tmp_path: Path) -> None:
         sink = self.keyed(tmp_path)
@@ -145,27 +125,18 @@ class SinkSuite:
 
         assert self._read_sorted(sink) == MORE
 
-    @pytest.mark.parametrize(
-        ("schema", "named"),
-        [
-            ("id int, name string", "amount"),
-            ("id int, name string, amount double, more int", "more"),
-            ("id int, name string, amount string", "amount"),
-            ("id string, name string, amount double", "id"),
-        ],
-        ids=["missing", "extra", "mistyped", "mistyped key"],
-    )
     def test_columns_that_do_not_match_are_named(
-        self, spark: SparkSession, tmp_path: Path, schema: str, named: str
+        self, spark: SparkSession, tmp_path: Path, schema: str = "", named: str = ""
     ) -> None:
         sink, _ = self._open(self.sink(tmp_path), spark)
-        other = spark.createDataFrame([], schema).schema
 
-        if not self.has_columns:
-            sink.open(spark, other, "append")
-            return
-        with pytest.raises(PenstockError, match=rf"(?i)\b{named}\b"):
-            sink.open(spark, other, "append")
+        for mismatch, column in ({schema: named} if schema else self.mismatches).items():
+            other = spark.createDataFrame([], mismatch).schema
+            if not self.has_columns:
+                sink.open(spark, other, "append")
+                continue
+            with pytest.raises(PenstockError, match=rf"(?i)\b{column}\b"):
+                sink.open(spark, other, "append")
 
     def test_options_are_strict(self, tmp_path: Path) -> None:
         _check_strict(self.sink(tmp_path))

@@ -12,9 +12,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from penstock.events import EventTail, first_day
-from penstock.processes import was_running_at
+from penstock.processes import identity, was_running_at
 from penstock.storage.layout import Storage
-from penstock.watch.reducer import PipelineReducer
+from penstock.watch.reducer import PipelineReducer, Process
 from penstock.watch.views import PipelineView
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -74,7 +74,8 @@ class Board:
 
     def _add(self, name: str) -> _Entry:
         manifest = self._read_manifest(name)
-        history_seconds = float(manifest.get("history_seconds") or HISTORY_SECONDS)
+        known = manifest.get("history_seconds")
+        history_seconds = float(known) if known and isinstance(known, int | float) else HISTORY_SECONDS
         since = first_day(history_seconds, datetime.now(timezone.utc))
         tail = EventTail(Storage.by_name(self.storage, name).events, since)
         self._entries[name] = _Entry(tail, PipelineReducer(name, manifest))
@@ -115,6 +116,10 @@ class Board:
         return manifest if isinstance(manifest, dict) and isinstance(manifest.get("nodes", []), list) else {}
 
 
-def is_alive(host: str, pid: int, at: float) -> bool:
-    """Whether the process that wrote an event at this time still runs; assumed for other hosts."""
-    return host != socket.gethostname() or was_running_at(pid, at)
+def is_alive(process: Process) -> bool:
+    """Whether the process that wrote an event still runs; assumed for other hosts."""
+    if process.host != socket.gethostname():
+        return True
+    if process.identity:
+        return identity(process.pid) == process.identity
+    return was_running_at(process.pid, process.at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 from penstock.events import Event, State, epoch_seconds, kind_of
 from penstock.storage.manifest import named_sources
-from penstock.watch.snapshot import phases, read_share, rows_by_source, snapshot
+from penstock.watch.snapshot import DAMAGE, phases, read_share, rows_by_source, snapshot
 from penstock.watch.views import PipelineView, Point, QueryView, Series
 
 _MAX_EVENTS = 500
@@ -20,8 +21,20 @@ _ACTIVE: tuple[State, ...] = ("starting", "running", "draining", "restarting")
 #: Events of every shutdown; after a failure they do not change the state.
 _SHUTDOWN = ("stopped", "lease_released", "driver_ended")
 
-#: Whether the process that wrote an event still runs, given its host, its pid and the event's time.
-Alive = Callable[[str, int, float], bool]
+
+@dataclass(frozen=True)
+class Process:
+    """The supervisor, as its events name it."""
+
+    host: str
+    pid: int
+    at: float
+    """When the event was written."""
+    identity: str = ""
+    """`processes.identity`; empty in logs of release 0.1."""
+
+
+Alive = Callable[[Process], bool]
 
 
 @dataclass
@@ -45,7 +58,7 @@ class PipelineReducer:
     """Events that could not be applied, because facts are missing or have the wrong type."""
     _view: PipelineView = field(init=False)
     _queries: dict[str, _Query] = field(default_factory=dict)
-    _process: tuple[str, int, float] | None = None
+    _process: Process | None = None
 
     def __post_init__(self) -> None:
         self._view = PipelineView(self.name)
@@ -58,14 +71,14 @@ class PipelineReducer:
             self.events.append(event)
         try:
             (self._apply_batch if is_batch else self._apply_event)(event)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        except DAMAGE:
             self.damaged += 1
 
-    def view(self, now: float, alive: Alive = lambda _host, _pid, _at: True) -> PipelineView:
+    def view(self, now: float, alive: Alive = lambda _process: True) -> PipelineView:
         """The pipeline at this time."""
         nodes = self._nodes
         state = self._view.state
-        if state in _ACTIVE and self._process is not None and not alive(*self._process):
+        if state in _ACTIVE and self._process is not None and not alive(self._process):
             state = "gone"
         names = [node["name"] for node in nodes if node["role"] == "sink"]
         order = [*names, *(name for name in self._queries if name not in names)]
@@ -87,7 +100,8 @@ class PipelineReducer:
 
     @property
     def _nodes(self) -> list[dict[str, Any]]:
-        return list(self.manifest.get("nodes", []))
+        nodes = self.manifest.get("nodes", [])
+        return [node for node in nodes if isinstance(node, dict) and {"name", "role"} <= node.keys()]
 
     def _query(self, sink: str) -> _Query:
         return self._queries.setdefault(sink, _Query(QueryView(sink)))
@@ -111,7 +125,9 @@ class PipelineReducer:
             failures=view.failures + (what in ("failed", "query_restarting")),
         )
         if "pid" in event and "host" in event:
-            self._process = (str(event["host"]), int(event["pid"]), at)
+            self._process = Process(str(event["host"]), int(event["pid"]), at)
+        if self._process is not None and "supervisor" in event:
+            self._process = replace(self._process, identity=str(event["supervisor"]))
         self._apply_to_query(what, event)
 
     def _apply_to_query(self, what: str, event: Event) -> None:
@@ -119,7 +135,7 @@ class PipelineReducer:
             query = self._query(str(event.get("sink")))
             query.view = replace(query.view, missed_rows=query.view.missed_rows + int(event.get("rows", 0)))
         if what == "stalled":
-            since = epoch_seconds(event["at"]) - float(event.get("seconds", 0))
+            since = epoch_seconds(event["at"]) - _finite(event.get("seconds", 0))
             self._mark_stall(str(event.get("sink")), since, str(event.get("reason", "")))
         if what == "resumed":
             self._mark_stall(str(event.get("sink")))
@@ -139,24 +155,32 @@ class PipelineReducer:
         progress: Mapping[str, Any] = event.get("progress") or {}
         if "batchId" not in progress:
             return
-        query = self._query(str(progress.get("name") or ""))
+        seen = snapshot(progress)
+        query = self._query(seen.query)
         at = epoch_seconds(event["at"])
         sources = progress.get("sources") or []
-        names = named_sources(self._nodes, query.view.sink, [str(each.get("description", "")) for each in sources])
-        query.view = _with_batch(query.view, progress, at, dict(zip(names, sources, strict=True)))
+        names = named_sources(self._nodes, seen.query, [str(each.get("description", "")) for each in sources])
+        view = _with_batch(query.view, progress, at, dict(zip(names, sources, strict=True)))
         windows = event.get("oldest_window_ends") or {}
         behind = [
             seconds
             for name, source in zip(names, sources, strict=True)
             if (seconds := query.behind.setdefault(name, TimeBehind()).seconds(source, at)) is not None
         ]
+        # Only now: a damaged event must not leave half a view.
         query.view = replace(
-            query.view,
+            view,
             seconds_behind=max(behind) if behind else None,
-            oldest_window_ends=min(windows.values()) if windows else "",
+            oldest_window_ends=min(map(str, windows.values())) if windows else "",
         )
-        seen = snapshot(progress)
         query.series.add(Point.of(query.view, seen.late_rows, seen.bad))
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no number")
+    return number
 
 
 def _with_batch(view: QueryView, progress: Mapping[str, Any], at: float, sources: Mapping[str, Any]) -> QueryView:

@@ -13,6 +13,9 @@ LATE = "late_rows:"
 #: Prefix of the observed metrics with the rows of a source that several branches of the query read.
 ROWS_IN = "rows_in:"
 
+#: What a damaged event raises: facts are missing or have the wrong type.
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+
 #: The phases of a batch, in order.
 PHASES = ("planning", "reading", "state", "writing", "commit", "other")
 
@@ -42,21 +45,21 @@ class Snapshot:
 
 
 def snapshot(progress: Mapping[str, Any]) -> Snapshot:
-    """The facts of one of Spark's progress reports."""
-    milliseconds = progress.get("durationMs", {}).get("triggerExecution", 0)
+    """The facts of one of Spark's progress reports; one of `DAMAGE` if it is none."""
+    milliseconds = _count(progress.get("durationMs", {}).get("triggerExecution", 0))
     rows_in = sum(rows_by_source(progress).values()) or _reported_rows(progress)
-    written = progress.get("sink", {}).get("numOutputRows", -1)
+    written = _count(progress.get("sink", {}).get("numOutputRows", -1))
     return Snapshot(
         query=str(progress.get("name") or ""),
-        batch=progress["batchId"],
-        at=progress.get("timestamp", ""),
+        batch=_count(progress["batchId"]),
+        at=str(progress.get("timestamp", "")),
         rows_in=rows_in,
         rows_per_second=rows_in * 1000 / milliseconds if milliseconds else 0.0,
         seconds=milliseconds / 1000,
         watermark=_watermark(progress),
         rows_out=written if written >= 0 else None,
-        state_rows=sum(operator.get("numRowsTotal", 0) for operator in progress.get("stateOperators", [])),
-        state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in progress.get("stateOperators", [])),
+        state_rows=sum(_count(each.get("numRowsTotal", 0)) for each in progress.get("stateOperators", [])),
+        state_bytes=sum(_count(each.get("memoryUsedBytes", 0)) for each in progress.get("stateOperators", [])),
         late_rows=_late_rows(progress),
         bad_records=_bad_records(progress),
     )
@@ -66,7 +69,7 @@ def snapshot_of(event: Mapping[str, Any]) -> Snapshot | None:
     """The batch of a `batch` event; None for other events and for damaged ones."""
     try:
         return snapshot(event["progress"]) if event["what"] == "batch" else None
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except DAMAGE:
         return None
 
 
@@ -99,7 +102,13 @@ def read_share(progress: Mapping[str, Any]) -> float:
 
 
 def _reported_rows(progress: Mapping[str, Any]) -> int:
-    return sum(source.get("numInputRows", 0) for source in progress.get("sources", []))
+    return sum(_count(source.get("numInputRows", 0)) for source in progress.get("sources", []))
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no count")
+    return value
 
 
 def _late_rows(progress: Mapping[str, Any]) -> int:
@@ -140,7 +149,7 @@ def phases(progress: Mapping[str, Any]) -> dict[str, float]:
         "commit": durations.get("walCommit", 0) + durations.get("commitOffsets", 0) + durations.get("commitBatch", 0),
     }
     by_phase["other"] = max(0, whole - sum(by_phase.values()))
-    return {name: milliseconds / 1000 for name, milliseconds in by_phase.items()}
+    return {name: float(milliseconds) / 1000 for name, milliseconds in by_phase.items()}
 
 
 def _state_milliseconds(operator: Mapping[str, Any]) -> float:

@@ -126,6 +126,11 @@ def _summarize(batches: list[Snapshot]) -> str:
     return printable(f"{batches[0].query}: {which}, {rows:,} rows{dropped}")
 
 
+def damaged_lines(count: int) -> str:
+    """That lines of the event log were left out."""
+    return f"{_count(count, 'line')} of the event log {'is' if count == 1 else 'are'} damaged and left out"
+
+
 def _time(event: Event) -> str:
     return printable(str(event.get("at", ""))[:19].replace("T", " "))
 
@@ -143,12 +148,14 @@ _COLOURS = {
 def lines(view: PipelineView, now: float) -> Iterator[str]:
     """A pipeline and its queries as text."""
     yield f"{view.name}: {view.state}" + (f" for {span(now - view.since)}" if view.since else "")
+    if view.broken_lines:
+        yield f"  {damaged_lines(view.broken_lines)}"
     if view.restarts or view.failures:
         yield f"  {_count(view.failures, 'failure')}, {_count(view.restarts, 'restart')}"
     if view.last_error:
         yield f"  last error {clock(view.last_error_at)}: {printable(view.last_error)}"
     for query in view.queries:
-        yield from (f"  {line}" for line in _query(query))
+        yield from (f"  {printable(line)}" for line in _query(query))
 
 
 def _query(query: QueryView) -> Iterator[str]:
@@ -195,7 +202,7 @@ def status_table(views: Iterable[PipelineView], chosen: int = -1) -> Table:
         if query is None:
             drawn.add_row(view.name, "-", state, style=style)
         else:
-            drawn.add_row(view.name, query.sink, state, *_numbers(query), style=style)
+            drawn.add_row(view.name, Text(printable(query.sink)), state, *_numbers(query), style=style)
     return drawn
 
 
@@ -221,7 +228,10 @@ def _numbers(query: QueryView) -> list[str]:
 
 def clock(at: float) -> str:
     """A time in UTC, without fractions."""
-    return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
+    try:
+        return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
+    except (ValueError, OverflowError, OSError):
+        return "-"
 
 
 def span(seconds: float) -> str:

@@ -164,10 +164,16 @@ class _Poster(threading.Thread):
 
     def run(self) -> None:
         """Read and send new events until the run ends."""
-        last = False
+        last, failure = False, ""
         while not last:
             # Checked before the last read, so that events written until the end are still posted.
             last = self.ending.wait(_POLL_SECONDS)
-            for event in self.tail.read_new():
-                self.sender.enqueue(event)
+            try:
+                for event in self.tail.read_new():
+                    self.sender.enqueue(event)
+            except OSError as error:
+                # The storage cannot be read now; what it has is read the next time.
+                if str(error) != failure:
+                    self.sender.print_status(f"{self.sender.hook.at}: the webhook has no events: {error}")
+                failure = str(error)
             self.sender.send()

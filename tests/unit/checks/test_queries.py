@@ -90,6 +90,11 @@ def test_what_fits_is_fine(findings, given):
             "a.yaml:10: sink 'b': trigger 'real-time 5 seconds' cannot write mode 'append'; use mode update",
         ),
         (
+            {"source": "rate: , watermark: {column: timestamp, delay: 1 minute}", "trigger": "continuous 1 second"},
+            "a.yaml:10: sink 'b': source 'a' has a watermark, and trigger 'continuous 1 second' none; "
+            "remove 'watermark', or use a duration like '1 second'",
+        ),
+        (
             {"trigger": "continuous 1 second", "step": GROUPS, "mode": "update"},
             "a.yaml:10: sink 'b': step 'g' groups rows, which trigger 'continuous 1 second' cannot do; "
             "use a duration like '1 second'",

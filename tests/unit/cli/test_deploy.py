@@ -58,7 +58,7 @@ def test_the_unit_drains_before_it_kills_and_limits_memory(file: Path):
     )
     assert (service["KillMode"], service["KillSignal"]) == ("mixed", "SIGTERM")
     assert service["TimeoutStopSec"] == "120s"
-    assert service["Restart"] == "on-failure"
+    assert (service["Restart"], service["RestartPreventExitStatus"]) == ("on-failure", "1 2")
     assert service["MemoryMax"] == "4096M"
     assert unit["Install"]["WantedBy"] == "multi-user.target"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from penstock.driver import channel as module
 from penstock.driver.channel import StartOrder, SupervisorChannel
 from penstock.supervise.protocol import Channel
 from penstock.text import Waiting
@@ -110,3 +113,45 @@ def test_messages_of_an_orphan_are_lost_without_an_error(ends: Ends):
     assert ends.driver.wake.wait(10)
 
     ends.driver.send("heartbeat", queries={})
+
+
+def test_a_supervisor_that_is_stopped_holds_nobody_up_and_gets_the_newest_messages(ends: Ends):
+    def send() -> None:
+        ends.driver.send("started", sinks=["out"])
+        for number in range(20_000):
+            ends.driver.send("batch", progress={"batchId": number, "text": "x" * 1000})
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    sender.join(60)
+    assert not sender.is_alive(), "a batch waits for the supervisor"
+
+    received = [message for message, _ in itertools.islice(ends.supervisor.messages(), 1000)]
+    numbers = [message["progress"]["batchId"] for message in received if message["what"] == "batch"]
+    assert received[0]["what"] == "started"
+    assert numbers == sorted(numbers)
+    assert numbers[-1] > 19_000
+
+
+def test_the_last_message_is_on_its_way_before_the_driver_exits(ends: Ends):
+    for number in range(100):
+        ends.driver.send("batch", progress={"batchId": number})
+    ends.driver.send("ended", well=True)
+
+    assert not ends.driver._queued
+    received = [message for message, _ in itertools.islice(ends.supervisor.messages(), 101)]
+    assert received[-1] == {"what": "ended", "well": True}
+
+
+def test_the_end_of_a_driver_does_not_wait_for_a_supervisor_that_is_stopped(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "_LAST_SECONDS", 0.1)
+    for _ in range(1000):
+        ends.driver.send("batch", progress={"text": "x" * 1000})
+
+    ender = threading.Thread(target=lambda: ends.driver.send("ended", well=True), daemon=True)
+    ender.start()
+    ender.join(60)
+
+    assert not ender.is_alive()

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 
 from penstock.driver import heartbeat as module
 from penstock.driver.channel import StartOrder
-from penstock.driver.heartbeat import Heartbeat
+from penstock.driver.heartbeat import Heartbeat, LeaseKeeper
 from penstock.storage import lease
 
 _PATIENCE_SECONDS = 20.0
@@ -259,17 +259,110 @@ def test_an_orphan_leaves_a_lease_alone_that_another_has_taken(channel, heartbea
     other.release()
 
 
-@pytest.mark.parametrize("damage", ["unreadable lease", "dead JVM"])
+@pytest.mark.parametrize("damage", ["unreadable lease", "dead JVM", "silent JVM", "storage away"])
 def test_an_orphan_that_does_not_end_in_time_is_killed_whatever_else_fails(channel, order, exits, monkeypatch, damage):
     monkeypatch.setattr(module, "_JVM_EXIT_SECONDS", 0.05)
     heartbeat = Heartbeat(channel, order, drain_seconds=0.0)
     channel.is_orphaned = True
+    silence = threading.Event()
     if damage == "unreadable lease":
         Path(order.lease).write_text("{")
-    else:
+    elif damage == "dead JVM":
         heartbeat.watch_queries(lambda: (_ for _ in ()).throw(Py4JError("no answer")))
+    elif damage == "silent JVM":
+        heartbeat.watch_queries(lambda: {"waited": silence.wait(_PATIENCE_SECONDS)})
+    else:
+        monkeypatch.setattr(lease, "read", lambda _url: silence.wait(_PATIENCE_SECONDS))
 
     with heartbeat:
         assert exits.done.wait(_PATIENCE_SECONDS)
+    silence.set()
 
     assert exits.killed[0] == os.getsid(0)
+
+
+@pytest.mark.parametrize("error", [KeyError("isTriggerActive"), RuntimeError("changed size"), AttributeError("None")])
+def test_no_error_of_a_query_ends_the_heartbeat(channel, heartbeat, error: Exception):
+    answers = iter([error, {"n": 2}])
+
+    def status() -> dict[str, Any]:
+        answer = next(answers, {})
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    heartbeat.watch_queries(status)
+    with heartbeat:
+        channel.wait_for(lambda sent: bool(sent))
+
+    assert channel.sent[0]["queries"] == {"n": 2}
+
+
+def test_an_orphan_releases_the_lease_at_its_end(channel, heartbeat, order):
+    held = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
+    channel.is_orphaned = True
+
+    heartbeat.end(well=True)
+
+    found = lease.read(order.lease)
+    assert found is not None
+    assert found.released
+    held.release()
+
+
+def test_a_driver_with_a_supervisor_leaves_the_release_to_it(channel, heartbeat, order):
+    held = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
+
+    heartbeat.end(well=True)
+
+    assert lease.read(order.lease) == held.holder
+    held.release()
+
+
+def beats(url: str) -> int:
+    found = lease.read(url)
+    assert found is not None
+    return found.beat
+
+
+def test_a_driver_renews_the_lease_of_a_stopped_supervisor_until_it_continues(order: StartOrder):
+    held = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
+    keeper = LeaseKeeper(order.lease, order.token)
+
+    found = []
+    for second in range(8):
+        keeper.renew(float(second), at_once=False)
+        found.append(beats(order.lease))
+    assert found == [0, 0, 0, 0, 1, 2, 3, 4], "renewed every second once it was not for four"
+
+    held.renew()
+    assert beats(order.lease) == 5
+    for second in range(8, 11):
+        keeper.renew(float(second), at_once=False)
+    assert beats(order.lease) == 5
+    held.release()
+
+
+def test_a_damaged_lease_of_a_stopped_supervisor_is_replaced(order: StartOrder):
+    held = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
+    keeper = LeaseKeeper(order.lease, order.token)
+    keeper.renew(0.0, at_once=False)
+    Path(order.lease).write_text("{")
+
+    keeper.renew(1.0, at_once=False)
+    keeper.renew(5.0, at_once=False)
+
+    assert beats(order.lease) == 1
+    held.release()
+
+
+def test_a_driver_does_not_renew_the_lease_of_another_holder(order: StartOrder):
+    lease.LeaseAcquirer(order.lease, lambda _: None).acquire().release()
+    other = lease.LeaseAcquirer(order.lease, lambda _: None).acquire()
+    keeper = LeaseKeeper(order.lease, order.token)
+
+    for second in range(10):
+        keeper.renew(float(second), at_once=True)
+
+    assert lease.read(order.lease) == other.holder
+    other.release()

@@ -18,6 +18,7 @@ from penstock.errors import RunError
 from penstock.load import load
 from penstock.model import Pipeline
 from penstock.storage.layout import Storage
+from penstock.storage.records import RecordError
 from penstock.storage.verify import SinkStorage
 
 META = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
@@ -85,10 +86,10 @@ class Stored:
         if journaled:
             append_batch(self.sink, {"name": "out", "batchId": number, "sources": []})
 
-    def run(self, source: TopicSource | None = None, *, reset: bool = False) -> None:
+    def run(self, source: TopicSource | None = None) -> None:
         pipeline = self.reading(source) if source else self.pipeline
         emit = lambda what, **facts: self.events.append((what, facts))  # noqa: E731
-        Preflight(pipeline, self.storage, emit, reset=reset).run()
+        Preflight(pipeline, self.storage, emit).run()
 
     def positions(self, number: int) -> Any:
         return self.sink.checkpoint.offsets(number)
@@ -108,7 +109,7 @@ def test_a_first_start_has_nothing_to_verify_and_keeps_the_identities(tmp_path: 
     stored.run()
 
     assert stored.events == []
-    assert json.loads(Path(stored.storage.source("topic")).read_text()) == {"t": "id-1"}
+    assert stored.storage.read_source("topic") == {"t": "id-1"}
 
 
 def test_a_checkpoint_as_we_left_it_is_continued_from(stored: Stored):
@@ -125,7 +126,7 @@ def test_the_source_is_asked_with_the_positions_and_identities_of_the_last_run(s
     stored.run(TopicSource(ids={"t": "id-2"}, asked=asked))
 
     assert asked == [({"t": {"0": 200}}, {"t": "id-1"})]
-    assert json.loads(Path(stored.storage.source("topic")).read_text()) == {"t": "id-2"}
+    assert stored.storage.read_source("topic") == {"t": "id-2"}
 
 
 def test_a_missing_checkpoint_with_a_journal_is_refused(stored: Stored):
@@ -137,7 +138,7 @@ def test_a_missing_checkpoint_with_a_journal_is_refused(stored: Stored):
     text = str(caught.value)
     assert text.startswith(f"{stored.pipeline.sinks[0].at}: sink 'out': no checkpoint at ")
     assert "but batch 2 was committed" in text
-    assert text.endswith("restore the checkpoint, or reset it with --new-checkpoint")
+    assert text.endswith("restore the checkpoint from a backup, or start over with `penstock reset`")
 
 
 def test_everything_that_is_wrong_is_named_at_once(stored: Stored):
@@ -151,18 +152,22 @@ def test_everything_that_is_wrong_is_named_at_once(stored: Stored):
     assert "offsets/2 is cut short" in str(caught.value)
 
 
-def test_a_reset_moves_what_is_damaged_aside_and_says_where_it_is(stored: Stored):
-    shutil.rmtree(stored.storage.checkpoint("out"))
+def test_a_first_batch_in_progress_is_not_replayed_from_a_recreated_topic(tmp_path: Path):
+    stored = Stored(tmp_path)
+    stored.run()
+    stored.put(0, committed=False, journaled=False)
+    recreated = TopicSource(ids={"t": "id-2"}, moved={"t": {"0": 7}}, gaps=(Gap("t", 0, 0, 0, "recreated"),))
 
-    stored.run(reset=True)
+    with pytest.raises(RunError, match="its records belong to a topic that is gone; start over with `penstock reset`"):
+        stored.run(recreated)
 
-    ((what, facts),) = stored.events
-    assert what == "checkpoint"
-    assert facts["sink"] == "out"
-    old = facts["says"].removeprefix("reset; the old one is in ")
-    assert old.startswith(f"{stored.storage.url}/before/")
-    assert Path(old, "ledger", "out", "batches", "2.json").exists()
-    assert stored.sink.journal.numbers == []
+
+def test_a_damaged_record_of_a_topic_s_id_is_named(stored: Stored):
+    stored.run()
+    Path(stored.storage.source("topic")).write_text("{")
+
+    with pytest.raises(RecordError, match=r"topic.json is damaged: .*; `penstock checkpoint restore` removes it"):
+        stored.run()
 
 
 def test_batches_that_were_committed_just_before_a_crash_are_journaled(stored: Stored):
@@ -206,7 +211,7 @@ def test_a_topic_that_was_recreated_while_a_batch_is_in_progress_is_refused(stor
 
     assert str(caught.value) == (
         f"{stored.pipeline.sources[0].at}: source 'topic': a batch is in progress, and its records belong to a topic "
-        "that is gone; reset it with --new-checkpoint"
+        "that is gone; start over with `penstock reset`"
     )
 
 

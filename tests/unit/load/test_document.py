@@ -49,6 +49,10 @@ def made(**values):
             "{rate: , watermark: {column: t, delay: soon}}",
             "source 'a': 'soon' is not a duration; write a number and a unit, like '10 minutes'",
         ),
+        (
+            "{rate: , watermark: {column: t, delay: 1 minute, max_ahead: never}}",
+            "source 'a': 'never' is not a duration; write a number and a unit, like '10 minutes'",
+        ),
         ("{rate: , watermark: 5 minutes}", "source 'a': 'watermark' is '5 minutes', expected a mapping"),
         ("{rate: , json: a int, csv: a int}", "source 'a' is decoded in 2 ways, json and csv; keep one of them"),
         ("{rate: , json: }", "source 'a': 'json' is empty, expected columns; write 'json: id long, name string'"),

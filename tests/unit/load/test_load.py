@@ -70,6 +70,17 @@ def test_a_file_becomes_a_frozen_pipeline(folder):
     assert (pipeline.name, pipeline.folder) == ("trades", ".")
 
 
+@pytest.mark.parametrize(
+    ("written", "most"), [("", "1 hour"), (", max_ahead: 2 days", "2 days"), (", max_ahead: none", "")]
+)
+def test_how_far_ahead_of_the_clock_a_row_may_be(folder, written, most):
+    Path("trades.yaml").write_text(TRADES.replace("delay: 30 minutes", f"delay: 30 minutes{written}"))
+
+    (source,) = load("trades.yaml", {}).sources
+
+    assert source.watermark == Watermark("CreatedTime", "30 minutes", most)
+
+
 def test_every_node_knows_its_line_and_sql_the_line_of_its_text(folder):
     Path("trades.yaml").write_text(TRADES)
 

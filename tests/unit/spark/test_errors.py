@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from penstock.spark.errors import error_class, position, summary
+from penstock.errors import RefusedError, RunError, UnreachableError
+from penstock.spark.errors import error_class, is_retryable, is_retryable_error, position, summary
 
 CASES = {
     "a refused column": (
@@ -76,3 +78,76 @@ py4j.protocol.Py4JJavaError: An error occurred while calling o93.save.
 """
 
     assert summary(text) == "Could not reach any contact point"
+
+
+def traceback_of(last: str) -> str:
+    return (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        f'  File "/home/me/model.py", line 12, in score\n    call()\n    ^^^^^^\n{last}\n.'
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "retry"),
+    [
+        ("ValueError: bad", False),
+        ("KeyError: 'a'", False),
+        ("AssertionError", False),
+        ("model.BadRow: no", False),
+        ("Exception: ConnectionError: in the message only", False),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", True),
+        ("FileNotFoundError: [Errno 2] No such file", True),
+        ("requests.exceptions.ReadTimeout: slow", True),
+        ("cassandra.OperationTimedOut: errors={}", True),
+        ("cassandra.cluster.NoHostAvailable: ('Unable to connect', {})", True),
+        ("psycopg2.OperationalError: server closed the connection unexpectedly", True),
+        ("penstock.errors.UnreachableError: no answer", True),
+        ("penstock.errors.RefusedError: wrong password", False),
+        ("penstock.errors.RunError: Kafka did not accept a batch: timed out", True),
+        ("penstock.errors.RunError: Kafka did not accept a batch: Broker: Message size too large", False),
+    ],
+)
+def test_an_exception_of_a_python_worker_is_retryable_by_its_kind(last: str, retry: bool):
+    assert is_retryable("", traceback_of(last)) == retry
+
+
+class LostError(ConnectionError):
+    pass
+
+
+def raised(error: Exception, cause: Exception | None = None) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [
+        (RefusedError("no"), False),
+        (UnreachableError("no"), True),
+        (RunError("no", retry=True), True),
+        (KeyError("a"), False),
+        (LostError("x"), True),
+        (OSError(28, "No space left on device"), True),
+        (raised(RuntimeError("step failed"), LostError("x")), True),
+        (raised(RuntimeError("step failed"), KeyError("x")), False),
+        (KafkaException(KafkaError(KafkaError._TRANSPORT)), True),
+        (KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)), False),
+    ],
+)
+def test_an_exception_in_the_driver_is_retryable_by_its_kind(error: Exception, retry: bool):
+    assert is_retryable_error(error) == retry
+
+
+def test_a_violated_constraint_is_not_retryable():
+    text = "Caused by: java.sql.SQLIntegrityConstraintViolationException: Duplicate entry '1' for key 'PRIMARY'"
+
+    assert not is_retryable("", text)
+
+
+@pytest.mark.parametrize("part", [" ", "[id = ", " at a(", "\n", '  File "'])
+def test_a_large_text_of_a_record_is_summed_up_at_once(part: str):
+    text = part * 200_000
+
+    assert summary(f"[CAST_INVALID_INPUT] The value '{text}' cannot be cast.").startswith("[CAST_INVALID_INPUT]")
+    assert is_retryable("", text)

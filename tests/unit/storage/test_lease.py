@@ -8,16 +8,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from penstock.storage import lease
-from penstock.storage.lease import Lease, LeaseAcquirer, LeaseHeldError, LeaseLostError
+from penstock.storage.lease import Lease, LeaseAcquirer, LeaseHeldError, LeaseLostError, LeaseUnreadableError
 
 HOLD = """
 import sys, subprocess, time
@@ -40,7 +43,7 @@ def elsewhere(found: Lease, **changes: object) -> None:
     Path(found.url).write_text(json.dumps(asdict(holder)))
 
 
-def holding(url: Path, what: str = "alone") -> subprocess.Popen[str]:
+def holding(url: Path | str, what: str = "alone") -> subprocess.Popen[str]:
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(url), what], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -184,3 +187,231 @@ def test_a_lease_that_cannot_be_read_is_not_guessed_at(tmp_path: Path):
 
     with pytest.raises(LeaseHeldError, match="cannot be read"):
         acquirer(tmp_path / "lease").acquire()
+
+
+def test_of_400_renewals_that_meet_a_release_none_leaves_an_unreadable_or_unreleased_lease(tmp_path: Path):
+    url = str(tmp_path / "lease")
+    for _ in range(400):
+        held = acquirer(url).acquire()
+        both = threading.Barrier(2)
+
+        def renew(held: Lease = held, both: threading.Barrier = both) -> None:
+            both.wait()
+            held.renew()
+
+        thread = threading.Thread(target=renew)
+        thread.start()
+        both.wait()
+        held.release()
+        thread.join()
+
+        found = lease.read(url)
+        assert found is not None
+        assert found.released
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lease", "lease.400", "lease.lock"]
+
+
+def test_two_processes_that_renew_at_once_never_leave_half_a_lease(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    other = Lease(held.url, held.holder)
+
+    def renew() -> None:
+        for _ in range(200):
+            other.renew()
+
+    thread = threading.Thread(target=renew)
+    thread.start()
+    for _ in range(200):
+        held.renew()
+        assert lease.read(held.url) is not None
+    thread.join()
+
+    held.release()
+    assert lease.read(held.url) == held.holder
+
+
+DAMAGES = ["{", "[]", '"x"', "{}", '{"token": "7"}', "\x00" * 40]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_lease_is_replaced_by_the_next_renewal_of_its_holder(tmp_path: Path, damage: str):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(held.url).write_text(damage)
+
+    held.renew()
+
+    assert lease.read(held.url) == held.holder
+    held.release()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_nobody_acquires_a_damaged_lease(tmp_path: Path, damage: str):
+    (tmp_path / "lease").write_text(damage)
+
+    with pytest.raises(LeaseUnreadableError, match="cannot be read"):
+        acquirer(tmp_path / "lease").acquire()
+
+
+def test_a_missing_lease_is_written_again(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(held.url).unlink()
+    lease.must_hold(held.url, held.holder.token)
+
+    held.renew()
+
+    assert lease.read(held.url) == held.holder
+    held.release()
+
+
+def test_a_damaged_lease_that_another_has_claimed_is_left_alone(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(held.url).write_text("{")
+    Path(f"{held.url}.{held.holder.token + 1}").touch()
+
+    with pytest.raises(LeaseUnreadableError):
+        held.renew()
+    held.release()
+    assert Path(held.url).read_text() == "{"
+
+
+def test_a_write_waits_for_a_damaged_lease_to_be_replaced(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(held.url).write_text("{")
+    timer = threading.Timer(0.2, held.renew)
+    timer.start()
+
+    lease.must_hold(held.url, held.holder.token)
+
+    timer.join()
+    held.release()
+
+
+def test_a_damaged_lease_is_released_too(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(held.url).write_text("{")
+
+    held.release()
+
+    assert acquirer(held.url).acquire().holder.token == 2
+
+
+def test_a_lease_of_a_later_release_can_be_read(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(held.url).write_text(json.dumps({**asdict(held.holder), "more": 1}))
+
+    assert lease.read(held.url) == held.holder
+
+
+def test_a_lease_of_release_0_1_is_taken_over_with_its_kernel_lock(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    os.close(held.fd or 0)
+    old = asdict(held.holder)
+    del old["lock"]
+    Path(held.url).write_text(json.dumps({**old, "pid": 2**22 + 1}))
+
+    assert acquirer(held.url).acquire().holder.token == 2
+
+
+def test_deleting_the_lock_file_of_a_running_pipeline_lets_nobody_in(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    Path(f"{held.url}.lock").unlink()
+
+    with pytest.raises(LeaseHeldError, match="is held by"):
+        acquirer(held.url).acquire()
+
+
+def test_a_url_of_this_machine_has_the_kernel_lock(tmp_path: Path):
+    process = holding(f"file://{tmp_path}/lease", "child")
+    with pytest.raises(LeaseHeldError, match=f"held by pid {process.pid}"):
+        acquirer(f"file://{tmp_path}/lease").acquire()
+    process.kill()
+    process.wait()
+    said: list[str] = []
+
+    taken = replace(acquirer(f"file://{tmp_path}/lease"), print_status=said.append).acquire()
+
+    assert [text.partition(" on ")[0] for text in said] == [
+        f"waiting for the driver of a killed run to end (pid {process.pid}"
+    ]
+    assert (taken.fd is not None, taken.holder.token) == (True, 2)
+    assert (tmp_path / "lease.lock").exists()
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A storage without a file system: its kernel locks are in the temporary folder of this machine."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield f"memory://{tmp_path}/lease"
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_an_object_store_has_a_kernel_lock_on_this_machine(bucket: str):
+    held = acquirer(bucket).acquire()
+    with pytest.raises(LeaseHeldError, match="is held by"):
+        acquirer(bucket).acquire()
+    os.close(held.fd or 0)
+
+    assert acquirer(bucket).acquire().holder.token == 2
+
+
+def killed(held: Lease) -> Lease:
+    """The same lease, as the driver of a killed supervisor has it: in another container, so without our kernel lock."""
+    os.close(held.fd or 0)
+    held.holder, held.fd = replace(held.holder, pid=2**22 + 1, lock="other:1"), None
+    lease._write(held.url, held.holder, sync=False)
+    return held
+
+
+def test_without_a_lock_the_driver_of_a_killed_run_is_waited_for_until_it_releases_the_lease(bucket: str):
+    orphan = killed(acquirer(bucket).acquire())
+    drained, done = threading.Event(), threading.Event()
+
+    def drain() -> None:
+        while not drained.wait(0.05):
+            orphan.renew()
+        orphan.release()
+
+    def acquire() -> None:
+        taken.append(replace(acquirer(bucket), leave_seconds=0.2).acquire())
+        done.set()
+
+    taken: list[Lease] = []
+    threads = [threading.Thread(target=drain), threading.Thread(target=acquire)]
+    orphan.holder = replace(orphan.holder, leave_seconds=60.0)
+    orphan.renew()
+    for thread in threads:
+        thread.start()
+    assert not done.wait(1.0), "the driver still drains"
+    drained.set()
+    for thread in threads:
+        thread.join(30)
+
+    assert taken[0].holder.token == 2
+
+
+def test_without_a_lock_a_killed_run_that_renews_no_more_is_waited_for_as_long_as_its_driver_may_last(bucket: str):
+    orphan = killed(acquirer(bucket).acquire())
+    orphan.holder = replace(orphan.holder, leave_seconds=1.0)
+    orphan.renew()
+    began = time.monotonic()
+
+    taken = acquirer(bucket).acquire()
+
+    assert time.monotonic() - began >= 1.5
+    assert taken.holder.token == 2
+
+
+def test_without_a_lock_a_supervisor_that_lives_is_not_waited_for(bucket: str):
+    held = acquirer(bucket).acquire()
+    os.close(held.fd or 0)
+    held.holder = replace(held.holder, lock="other:1")
+    held.renew()
+
+    with pytest.raises(LeaseHeldError, match="is held by"):
+        acquirer(bucket).acquire()
+
+
+def test_a_temporary_folder_of_another_user_is_not_used_for_locks(bucket: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+
+    assert acquirer(bucket).acquire().fd is None

@@ -109,6 +109,6 @@ def test_a_closed_channel_sends_nothing_and_has_no_messages(pair: Pair):
 
 
 def test_run_options_survive_the_command_line():
-    options = RunOptions("/a/ü.yaml", once=True, master="local[2]", wait_seconds=1.5, new_checkpoint=True)
+    options = RunOptions("/a/ü.yaml", once=True, master="local[2]", wait_seconds=1.5)
 
     assert RunOptions.parse(options.text()) == options

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.model import Restart
-from penstock.storage.lease import LeaseLostError
+from penstock.storage.lease import LeaseLostError, LeaseUnreadableError
 from penstock.supervise import supervisor as module
 from penstock.supervise.supervisor import End, State, Supervisor
+from penstock.waiting import wait_until
 
 POLICY = Restart(limit=3, within_seconds=600, backoff_seconds=0.01, most_seconds=1, jitter=0)
 STARTED = {"what": "started", "sinks": ["out"]}
@@ -71,10 +72,12 @@ class ScriptedLease:
 
     url: str = "/storage/p/lease"
     fd: int | None = 9
-    holder: Any = field(default_factory=lambda: SimpleNamespace(token=7))
+    holder: Any = field(default_factory=lambda: SimpleNamespace(token=7, started="boot:17"))
     error: Exception | None = None
+    renewals: int = 0
 
     def renew(self) -> None:
+        self.renewals += 1
         if self.error is not None:
             raise self.error
 
@@ -145,7 +148,7 @@ def test_a_driver_that_ends_well_ends_the_run():
     assert world.state.phase == "ended"
     assert world.state.driver_pid is None
     assert world.events == [
-        ("driver_started", {"pid": 4711, "attempt": 0}),
+        ("driver_started", {"pid": 4711, "attempt": 0, "supervisor": "boot:17"}),
         ("driver_ended", {"pid": 4711, "code": 0, "well": True, "reason": ""}),
     ]
 
@@ -238,7 +241,7 @@ def test_after_the_limit_it_gives_up_and_says_so():
         "fix the cause and run it again; 'restart: {limit: ...}' allows more"
     )
     assert not end.well
-    assert not end.retry
+    assert (end.retry, end.exit_code) == (True, 75)
     assert world.facts("gave_up") == [{"restarts": 2, "reason": "the broker is down"}]
 
 
@@ -283,7 +286,7 @@ def test_a_driver_that_does_not_drain_in_time_is_killed():
 
 
 def test_a_silent_driver_is_killed_and_the_reason_says_so():
-    driver = ScriptedDriver([STARTED, lambda: world.pass_time(61)()])
+    driver = ScriptedDriver([STARTED, *[lambda: world.pass_time(6.1)()] * 10])
     world = World([driver], settings={"restarting": False})
     world.use_clock()
 
@@ -385,3 +388,30 @@ def test_what_the_driver_says_is_shown_but_not_its_end():
     world.run()
 
     assert world.shown == [status, STARTED]
+
+
+def test_a_supervisor_that_was_stopped_itself_does_not_take_its_driver_for_silent():
+    driver = ScriptedDriver([STARTED, lambda: world.pass_time(600)(), lambda: None, ENDED_WELL, 0])
+    world = World([driver])
+    world.use_clock()
+
+    assert world.run() == End(well=True)
+
+
+@pytest.mark.parametrize("error", [LeaseUnreadableError("the lease cannot be read"), RuntimeError("bucket is away")])
+def test_whatever_a_renewal_raises_it_is_tried_again_and_nothing_is_taken_for_lost(error: Exception):
+    lease = ScriptedLease(error=error)
+
+    def wait_for(condition: Callable[[], bool]) -> Callable[[], None]:
+        return lambda: None if wait_until(condition, 20) else pytest.fail("the renewals have ended")
+
+    def heal() -> None:
+        lease.renewals, lease.error = 0, None
+
+    reported = wait_for(lambda: bool(world.facts("lease_beat_failed")))
+    driver = ScriptedDriver([reported, heal, wait_for(lambda: lease.renewals > 1), ENDED_WELL, 0])
+    world = World([driver], lease=lease)
+
+    assert world.run() == End(well=True)
+    assert world.facts("lease_beat_failed") == [{"reason": str(error)}]
+    assert world.facts("lease_lost") == []

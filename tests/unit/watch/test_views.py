@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import time
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from tests.unit.watch.reports import MANIFEST, event, progress, write_log
 
 from penstock.events import epoch_seconds
+from penstock.processes import identity
 from penstock.storage.manifest import named_sources
-from penstock.watch.board import Board
-from penstock.watch.reducer import PipelineReducer, TimeBehind
+from penstock.watch.board import Board, is_alive
+from penstock.watch.reducer import PipelineReducer, Process, TimeBehind
 from penstock.watch.snapshot import phases
 from penstock.watch.terminal import lines
 from penstock.watch.views import PipelineView, Point, QueryView, Series
@@ -25,7 +28,7 @@ def view(*events: dict, now: float = AT, alive: bool = True) -> PipelineView:
     reducer = PipelineReducer("trades", MANIFEST)
     for each in events:
         reducer.apply(each)
-    return reducer.view(now, lambda _host, _pid, _at: alive)
+    return reducer.view(now, lambda _process: alive)
 
 
 STARTED = event("started", "09:59:00", sinks=["board"], pid=1, host="a")
@@ -191,14 +194,33 @@ def test_a_board_has_every_pipeline_of_a_storage_and_reads_only_what_is_new(tmp_
     assert board.refresh() == {"clicks"}
 
 
-def test_a_process_is_alive_when_it_is_the_one_that_wrote(tmp_path: Path):
-    from penstock.watch.board import is_alive
+def test_a_process_is_alive_when_it_is_the_one_that_wrote():
+    ours = Process(socket.gethostname(), os.getpid(), 0.0, identity(os.getpid()))
 
-    host = socket.gethostname()
-    assert is_alive(host, os.getpid(), time.time())
-    assert not is_alive(host, os.getpid(), 0.0)
-    assert not is_alive(host, 2**22 + 1, time.time())
-    assert is_alive("another.example", 2**22 + 1, time.time())
+    assert is_alive(ours)
+    assert not is_alive(replace(ours, identity="another:17"))
+    assert not is_alive(replace(ours, pid=2**22 + 1))
+    assert is_alive(replace(ours, host="another.example", pid=2**22 + 1))
+
+
+def test_in_logs_of_release_0_1_a_process_is_known_by_the_clock():
+    ours = Process(socket.gethostname(), os.getpid(), time.time())
+
+    assert is_alive(ours)
+    assert not is_alive(replace(ours, at=0.0))
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_clock_that_was_set_does_not_make_a_living_pipeline_gone(tmp_path: Path, hours: int):
+    moment = datetime.now(timezone.utc) + timedelta(hours=hours)
+    taken = {"at": moment.isoformat(), "what": "lease_taken", "pid": os.getpid(), "host": socket.gethostname()}
+    started = {"at": moment.isoformat(), "what": "driver_started", "pid": 1, "supervisor": identity(os.getpid())}
+    write_log(tmp_path, "trades", [taken, started])
+    board = Board(str(tmp_path))
+
+    board.refresh()
+
+    assert [view.state for view in board.views()] == ["starting"]
 
 
 def test_a_query_without_a_batch_for_long_is_stalled_since_its_batch_began_until_it_moves_again():

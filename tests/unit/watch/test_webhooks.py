@@ -46,7 +46,8 @@ class Hook:
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        # It looks this often whether it is to end.
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -161,9 +162,10 @@ def test_events_written_until_the_end_are_posted(hook: Hook, tmp_path: Path):
     assert [each["reason"] for body in hook.received for each in body] == ["during", "at the end"]  # type: ignore[attr-defined]
 
 
-def test_a_webhook_that_hangs_does_not_block_the_pipeline(tmp_path: Path):
+def test_a_webhook_that_hangs_does_not_block_the_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import socket
 
+    monkeypatch.setattr("penstock.watch.webhooks._FINAL_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         log = EventLog(str(tmp_path))
         hook = Webhook(f"http://127.0.0.1:{silent.getsockname()[1]}/", AT)

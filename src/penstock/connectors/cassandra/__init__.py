@@ -38,6 +38,11 @@ class CassandraSource(CassandraOptions, SourceOptions):
             cassandra_table.find(session, self.hosts, self.table)
         yield Fact("table", self.table)
 
+    @property
+    def on_reset(self) -> str:
+        """Read whole or by key, whatever the checkpoint."""
+        return "is read as it is then: it is a static table"
+
     def read_static(self, spark: SparkSession) -> DataFrame:
         """All rows, with the declared columns or all."""
         from pyspark.sql.types import StructType
@@ -133,6 +138,10 @@ class CassandraSink(CassandraOptions, SinkOptions):
             if self.create is None:
                 self.find(session)
         yield Fact("table", self.table)
+
+    def on_replay(self, mode: str) -> str:  # noqa: ARG002
+        """Upserted again."""
+        return f"replaces the rows of the same keys{', unless it has later ones' if self.timestamp else ''}"
 
     def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
         """The columns that options name exist and have the right type."""

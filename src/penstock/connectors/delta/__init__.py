@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from penstock.connector import Batch, Fact, PrintStatus, SinkOptions, SourceOptions, Writer
-from penstock.connectors._table_schema import SchemaDiff, TableColumn, one_per_key, require_columns, widens
+from penstock.connectors._table_schema import (
+    SchemaDiff,
+    TableColumn,
+    describe_replay,
+    one_per_key,
+    require_columns,
+    widens,
+)
 from penstock.errors import BuildError
 from penstock.options import Duration, Names, Options, parse_time, seconds
 from penstock.spark.columns import column
@@ -101,6 +108,15 @@ class DeltaSource(SourceOptions):
             return None
         fix = "'on_change: skip' skips it, 'on_change: resend' sends the rewritten files again"
         return f"a commit to the table in {self.path} deleted or updated rows, and a stream has only new ones; {fix}"
+
+    @property
+    def on_reset(self) -> str:
+        """By `start`."""
+        if self.start == "earliest":
+            return "is read from its first version" if self.change_feed else "is read whole, then what is added to it"
+        if self.start == "latest":
+            return "is read from then on: what it holds already is skipped"
+        return f"is read from {'version ' if isinstance(self.start, int) else ''}{self.start} on"
 
     @property
     def spark_description(self) -> tuple[str, ...]:
@@ -237,13 +253,17 @@ class DeltaSink(SinkOptions):
         """The folder of the table."""
         return ("path", self.path)
 
+    def on_replay(self, mode: str) -> str:
+        """By mode and key."""
+        return describe_replay(mode, self.key, self.latest_by)
+
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Create the table if there is none; add columns, or name those that do not match."""
         self.check_columns(schema, mode)
         table = DeltaTable(spark, self.path)
         if not table.exists:
             table.create(schema, self.partition_by, self.spark_options)
-            return _Commits(self)
+            return _Commits(self, spark)
         self._check_partitions(table)
         diff = SchemaDiff.compare(schema, _columns(table))
         missing = diff.missing if self.schema_ == "fail" else [each for each in diff.missing if each.required]
@@ -257,7 +277,7 @@ class DeltaSink(SinkOptions):
         )
         if self.schema_ == "add" and diff.extra:
             table.create(schema, (), self.spark_options)
-        return _Commits(self)
+        return _Commits(self, spark)
 
     def _check_partitions(self, table: DeltaTable) -> None:
         found = table.partition_columns
@@ -271,29 +291,27 @@ class _Commits(Writer):
     """Commits each batch once, with its number; in a separate session, because targets are written in parallel."""
 
     sink: DeltaSink
+    start_session: SparkSession
     _spark: SparkSession | None = None
     _table: DeltaTable | None = None
-    _last: tuple[str, int] | None = None
-    """The query and the batch of this process's last commit."""
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Commit the batch unless the table has it already; then compact, if that is due."""
-        # Only after a commit of our own is the next batch surely new; a commit that raised may have succeeded.
-        follows, self._last = self._last == (batch.query, batch.number - 1), None
         sink, spark, table = self.sink, *self._open_table(rows)
         _set(spark, self._settings(batch))
         matched = _match_columns(move_to_session(rows, spark), table.schema)
-        if batch.mode == "complete":
-            matched.write.format("delta").mode("overwrite").options(**sink.spark_options).save(sink.path)
-        elif sink.key:
+        if sink.key and batch.mode != "complete":
             table.merge(one_per_key(matched, sink.key, sink.latest_by), sink.key, sink.latest_by)
-        elif follows:
-            table.append(matched, _writer(batch), sink.spark_options)
         else:
-            matched.write.format("delta").mode("append").options(**sink.spark_options).save(sink.path)
-        self._last = (batch.query, batch.number)
-        if sink.compact:
-            self._compact(sink.compact, spark, table, batch)
+            mode = "overwrite" if batch.mode == "complete" else "append"
+            table.commit(matched, mode, _writer(batch), batch.number, sink.spark_options)
+        table.sync()
+        if sink.compact and self._compact(sink.compact, spark, table, batch):
+            table.sync()
+
+    def last_batch(self, batch: Batch) -> int | None:
+        """The transaction version in the table's log."""
+        return DeltaTable(self.start_session, self.sink.path).last_batch(_writer(batch))
 
     def _open_table(self, rows: DataFrame) -> tuple[SparkSession, DeltaTable]:
         if self._spark is None or self._table is None:
@@ -310,14 +328,14 @@ class _Commits(Writer):
             **({"spark.databricks.delta.optimizeWrite.binSize": self._spark_size} if self._spark_size else {}),
         }
 
-    def _compact(self, when: Compact, spark: SparkSession, table: DeltaTable, batch: Batch) -> None:
+    def _compact(self, when: Compact, spark: SparkSession, table: DeltaTable, batch: Batch) -> bool:
         # After the commit, in the batch's thread: never concurrently with a write of this sink.
         if when.batches:
             is_due = (batch.number + 1) % when.batches == 0
         else:
             is_due = table.seconds_since_compaction() >= seconds(when.every)
         if not is_due:
-            return
+            return False
         sizes = ("maxFileSize", "minFileSize") if self._spark_size else ()
         settings = {f"spark.databricks.delta.optimize.{name}": str(self._bytes) for name in sizes}
         no_transaction = {f"{_TRANSACTION}.txnAppId": None, f"{_TRANSACTION}.txnVersion": None}
@@ -325,6 +343,7 @@ class _Commits(Writer):
         table.compact()
         if when.vacuum:
             table.vacuum(seconds(when.vacuum) / 3600)
+        return True
 
     @property
     def _spark_size(self) -> str:

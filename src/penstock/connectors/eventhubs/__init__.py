@@ -211,6 +211,12 @@ class EventHubsSource(EventHubOptions, SourceOptions):
         """body, partition, offset, sequenceNumber, enqueuedTime, publisher (null), partitionKey, properties."""
         return to_events(self._kafka.read(spark))
 
+    @property
+    def on_reset(self) -> str:
+        """By `start`."""
+        number = parse(self.start).sequence
+        return self._kafka.on_reset if number is None else f"is read from event {number} of each partition on"
+
     def explain(self, failure: str) -> str | None:
         """Events that expired before they were read; a namespace that refuses us."""
         return self._kafka.explain(failure)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from penstock.connector import Batch, ConnectorOptions, Fact, PrintStatus, SinkOptions, SourceOptions, Writer
-from penstock.connectors._table_schema import one_per_key, refuse_null_keys, require_columns
+from penstock.connectors._table_schema import describe_replay, one_per_key, refuse_null_keys, require_columns
 from penstock.connectors.jdbc._connection import Connection, TableName, connect
 from penstock.connectors.jdbc._databases import Database, database_for
 from penstock.connectors.jdbc._tables import ROW_COLUMN, SinkTable, StagedBatch
@@ -137,6 +137,11 @@ class JdbcSource(JdbcOptions, SourceOptions):
         return self
 
     @property
+    def on_reset(self) -> str:
+        """Read whole, whatever the checkpoint."""
+        return "is read as it is then: it is a static table"
+
+    @property
     def tells_changes(self) -> bool:
         """Only with a `version_query`."""
         return self.version_query is not None
@@ -229,6 +234,10 @@ class JdbcSink(JdbcOptions, SinkOptions):
         """The table."""
         return ("table", self.table, self.url)
 
+    def on_replay(self, mode: str) -> str:
+        """By mode and key."""
+        return describe_replay(mode, self.key, self.latest_by)
+
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Create the tables; an error names every column that does not match, and a key that is not unique."""
         self.check_columns(schema, mode)
@@ -242,7 +251,7 @@ class JdbcSink(JdbcOptions, SinkOptions):
                 target.create(schema, self.key)
             target.check(schema, self.key if mode != "complete" else (), strict=self.schema_ == "fail")
             target.create_batches_table()
-        return _TableWriter(self)
+        return _TableWriter(self, spark)
 
     def target(self, connection: Connection) -> SinkTable:
         """The table, seen through a connection."""
@@ -254,6 +263,12 @@ class _TableWriter(Writer):
     """Writes each batch and its number in one transaction."""
 
     sink: JdbcSink
+    spark: SparkSession
+
+    def last_batch(self, batch: Batch) -> int | None:
+        """The number in the table of batch numbers."""
+        with self.sink.connect(jvm(self.spark)) as connection:
+            return self.sink.target(connection).last_batch(batch)
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Write the rows and the number in one transaction; nothing if the number is there already."""

@@ -115,8 +115,7 @@ class SinkTable:
 
     def has_batch(self, batch: Batch) -> bool:
         """Whether the table has this batch, or a later one of the same writer."""
-        last = self._last_batch(batch)
-        return last is not None and batch.number <= last
+        return batch.number <= self.last_batch(batch)
 
     def match_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Column names in the table's spelling."""
@@ -174,8 +173,7 @@ class SinkTable:
 
     def _record_batch(self, batch: Batch) -> None:
         q, table = self.connection.quote, self.connection.quote(self._batches_table)
-        before = self._last_batch(batch)
-        if before is None:
+        if self.last_batch(batch) < 0:
             text = f"INSERT INTO {table} ({q('writer')}, {q('query')}, {q('batch')}) VALUES (?, ?, ?)"  # noqa: S608
             self.connection.execute(text, batch.writer, batch.query, batch.number)
             return
@@ -184,11 +182,12 @@ class SinkTable:
         if self.connection.execute(text, batch.number, batch.writer, batch.query, batch.number) != 1:
             raise RunError(f"another run of {batch.writer} has written batch {batch.number} meanwhile", retry=True)
 
-    def _last_batch(self, batch: Batch) -> int | None:
+    def last_batch(self, batch: Batch) -> int:
+        """The last batch of the same writer and checkpoint; -1 if there is none."""
         q = self.connection.quote
         text = f"SELECT {q('batch')} FROM {q(self._batches_table)} WHERE {q('writer')} = ? AND {q('query')} = ?"  # noqa: S608
         found = self.connection.first(text, batch.writer, batch.query)
-        return None if found is None else int(found)
+        return -1 if found is None else int(found)
 
     def _find_batches_table(self) -> TableName | None:
         return self.connection.find(self.name.sibling(BATCHES_TABLE))

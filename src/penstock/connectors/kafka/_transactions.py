@@ -3,8 +3,12 @@
     task n of batch b:  offset of group (writer, checkpoint, n) past b?  -> sent before: send nothing
                         begin -> offset b + 1 -> records -> commit          all of it or nothing
 
-The transactional id is the same in every run, so a zombie writer is fenced and its open transaction aborted. Rows are
-assigned to tasks by a hash of their bytes: a replayed batch has the same rows in the same task.
+The transactional id is the same in every run of a checkpoint, so a zombie writer is fenced and its open transaction
+aborted. Another checkpoint or topic has another id: pipelines of one name in two storages do not fence each other. Rows
+are assigned to tasks by a hash of their bytes: a replayed batch has the same rows in the same task.
+
+Brokers forget the offset of a group that nobody commits to, after seven days by default. So it is committed anew at
+every start.
 """
 
 from __future__ import annotations
@@ -36,9 +40,10 @@ _MAX_QUEUED_ROWS = 50_000
 _MAX_QUEUED_BYTES = 64_000_000
 _COLUMNS = ("key", "value")
 _WORKER_VARIABLE = "PENSTOCK_WRITER"
+_RENEW_SECONDS = 86_400
 
-#: Groups, with their topics, whose number of tasks was compared with that of earlier runs.
-_checked_groups: set[tuple[str, str]] = set()
+#: When the number of tasks was last compared with that of earlier runs and committed anew, by group and topic.
+_checked_groups: dict[tuple[str, str], float] = {}
 
 #: The open writers of this Python worker, by group and topic; the next batch uses them again.
 _open_writers: dict[tuple[str, str], _Writer] = {}
@@ -61,8 +66,8 @@ class TransactionSpec:
         return f"penstock.{self.writer}.{self.query}.tasks"
 
     def transactional_id(self, task: int) -> str:
-        """The transactional id of a task: the same in every run."""
-        return f"penstock.{self.writer}.{task}"
+        """The transactional id of a task: the same in every run of this checkpoint."""
+        return f"penstock.{self.writer}.{self.query}.{self.topic}.{task}"
 
     def group(self, task: int) -> str:
         """The consumer group whose offset is the number of the next batch; every checkpoint has its own."""
@@ -73,8 +78,7 @@ def send(records: DataFrame, spec: TransactionSpec, tasks: int) -> None:
     """Send a batch of key, value and headers, except what was sent before."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if (spec.tasks_group, spec.topic) not in _checked_groups:
-        _check_task_count(spec, tasks)
+    _check_task_count(spec, tasks)
     binary = [F.col(name).cast("binary").alias(name) for name in _COLUMNS if name in records.columns]
     headers = [F.col("headers")] if "headers" in records.columns else []
     spread = records.select(*binary, *headers).repartition(tasks, F.xxhash64(*binary))
@@ -89,23 +93,44 @@ def send(records: DataFrame, spec: TransactionSpec, tasks: int) -> None:
     sent.collect()
 
 
+def find_last_batch(spec: TransactionSpec, tasks: int) -> int | None:
+    """The last batch that every task has sent; None if Kafka does not know it (any more).
+
+    Fences older writers, so that the answer stays true, and commits the numbers anew.
+    """
+    from confluent_kafka import KafkaException
+
+    _check_task_count(spec, tasks)
+    try:
+        numbers = [_open_writer(spec, task).renew(spec) for task in range(tasks)]
+    except KafkaException as error:
+        raise _send_error(spec, error) from error
+    finally:
+        # The tasks open their own, in other processes.
+        for task in range(tasks):
+            _open_writers.pop((spec.group(task), spec.topic), None)
+    return min(numbers) - 1 if min(numbers) > 0 else None
+
+
 def _check_task_count(spec: TransactionSpec, tasks: int) -> None:
     """A batch that was sent in part can only be resumed with the same number of tasks."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 
+    key = (spec.tasks_group, spec.topic)
+    if key in _checked_groups and time.monotonic() - _checked_groups[key] < _RENEW_SECONDS:
+        return
     group = Consumer({**spec.client, **_QUIET, "group.id": spec.tasks_group, "enable.auto.commit": False})
     try:
         known = _read_offset(group, spec.topic)
-        if known < 0:
-            group.commit(offsets=[TopicPartition(spec.topic, 0, tasks)], asynchronous=False)
-        elif known != tasks:
+        if known not in (tasks, OFFSET_INVALID):
             says = f"'writers' is {tasks}, and the batches of this checkpoint are shared by {known}"
             raise RunError(f"{says}; set 'writers: {known}'")
+        group.commit(offsets=[TopicPartition(spec.topic, 0, tasks)], asynchronous=False)
     except KafkaException as error:
         raise _send_error(spec, error) from error
     finally:
         group.close()
-    _checked_groups.add((spec.tasks_group, spec.topic))
+    _checked_groups[key] = time.monotonic()
 
 
 def _send_task(batches: Iterator[pyarrow.RecordBatch], spec: TransactionSpec) -> Iterator[pyarrow.RecordBatch]:
@@ -181,14 +206,25 @@ class _Writer:
 
     def begin(self, spec: TransactionSpec) -> _Writer | None:
         """Begin a transaction with the batch's number, so that a fenced writer fails before it sends a row."""
-        from confluent_kafka import TopicPartition
-
         if spec.batch < self._next_batch:
             return None
-        self._producer.begin_transaction()
-        mark = [TopicPartition(spec.topic, 0, spec.batch + 1)]
-        self._producer.send_offsets_to_transaction(mark, self._group.consumer_group_metadata(), _ANSWER_SECONDS)
+        self._begin(spec, spec.batch + 1)
         return self
+
+    def renew(self, spec: TransactionSpec) -> int:
+        """Commit the number of the next batch anew, unless this writer is fenced by now; 0 if there is none."""
+        if self._next_batch:
+            self._begin(spec, self._next_batch)
+            self._producer.commit_transaction(_ANSWER_SECONDS)
+        self._group.close()
+        return self._next_batch
+
+    def _begin(self, spec: TransactionSpec, next_batch: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        self._producer.begin_transaction()
+        mark = [TopicPartition(spec.topic, 0, next_batch)]
+        self._producer.send_offsets_to_transaction(mark, self._group.consumer_group_metadata(), _ANSWER_SECONDS)
 
     def send(self, batches: Iterator[pyarrow.RecordBatch], spec: TransactionSpec) -> int:
         """Send the rows and commit; after a failure none of them is visible."""

@@ -13,6 +13,7 @@ from penstock.connectors._table_schema import require_columns
 from penstock.connectors.kafka import settings
 from penstock.connectors.kafka._broker_probe import BrokerProbe
 from penstock.connectors.kafka._common import KafkaOptions
+from penstock.errors import RunError
 from penstock.options import Duration, quote, seconds
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
     from typing_extensions import Self
+
+    from penstock.connectors.kafka._transactions import TransactionSpec
 
 _TRANSACTION_TIMEOUT = "5 minutes"
 _WRITERS = 1
@@ -56,6 +59,11 @@ class KafkaSink(KafkaOptions, SinkOptions):
         default=None, description="Exactly-once: the longest that sending a batch may take; 5 minutes by default."
     )
 
+    on_expired_group: Literal["fail", "send"] = Field(
+        default="fail",
+        description="Exactly-once: when Kafka has forgotten the last batch, after days without one: stop, or send on.",
+    )
+
     @model_validator(mode="after")
     def _has_a_topic(self) -> Self:
         if bool(self.topic) == bool(self.topic_column):
@@ -68,6 +76,8 @@ class KafkaSink(KafkaOptions, SinkOptions):
             )
         if self.delivery != "exactly-once" and (self.writers or self.transaction_timeout):
             raise ValueError("'writers' and 'transaction_timeout' belong to 'delivery: exactly-once'")
+        if self.delivery != "exactly-once" and self.on_expired_group != "fail":
+            raise ValueError("'on_expired_group' belongs to 'delivery: exactly-once'; take it out")
         return self
 
     @property
@@ -183,17 +193,38 @@ class _Records(Writer):
         self.sink.records(rows).write.format("kafka").options(**self.sink.writer_options()).save()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Transactions(Writer):
     """Sends each batch in transactions that carry its number."""
 
     sink: KafkaSink
+    _has_expired: bool = False
+    """Whether the ledger has a batch, and Kafka no number: the next batch may have been sent before a crash."""
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
         """Send the part of the batch that was not sent before."""
-        from penstock.connectors.kafka._transactions import TransactionSpec, send
+        from penstock.connectors.kafka._transactions import send
+
+        spec = self._spec(batch)
+        if self._has_expired and self.sink.on_expired_group == "fail":
+            says = f"Kafka does not know whether topic {spec.topic!r} has batch {batch.number}"
+            why = f"consumer group {spec.group(0)} has expired, or the topic is a new one"
+            fix = "set 'on_expired_group: send' for one run: the batch is sent, again if it was sent before"
+            raise RunError(f"{says}: {why}; {fix}", retry=False)
+        send(self.sink.records(rows), spec, self.sink.writers or _WRITERS)
+        self._has_expired = False
+
+    def last_batch(self, batch: Batch) -> int | None:
+        """The number in the consumer groups; None if they have expired."""
+        from penstock.connectors.kafka._transactions import find_last_batch
+
+        found = find_last_batch(self._spec(batch), self.sink.writers or _WRITERS)
+        self._has_expired = found is None and batch.number >= 0
+        return found
+
+    def _spec(self, batch: Batch) -> TransactionSpec:
+        from penstock.connectors.kafka._transactions import TransactionSpec
 
         sink = self.sink
         timeout = seconds(sink.transaction_timeout or _TRANSACTION_TIMEOUT)
-        spec = TransactionSpec(str(sink.topic), sink.client_settings, batch.writer, batch.query, batch.number, timeout)
-        send(sink.records(rows), spec, sink.writers or _WRITERS)
+        return TransactionSpec(str(sink.topic), sink.client_settings, batch.writer, batch.query, batch.number, timeout)

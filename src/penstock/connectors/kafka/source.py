@@ -139,6 +139,15 @@ class KafkaSource(KafkaOptions, SourceOptions):
         rows = spark.readStream.format("kafka").options(**given).load()
         return rows if self.end is None else self._before_end(rows)
 
+    @property
+    def on_reset(self) -> str:
+        """By `start`."""
+        if isinstance(self.start, dict):
+            return "is read from the offsets of 'start'"
+        if self.start == "latest":
+            return "is read from then on: what it holds already is skipped"
+        return f"is read from {'the first record that is still there' if self.start == 'earliest' else self.start} on"
+
     def explain(self, failure: str) -> str | None:
         """Records deleted before they were read; a broker that refuses us."""
         if "KAFKA_DATA_LOSS" not in failure and "data may have been lost" not in failure:
