@@ -249,7 +249,7 @@ class SinkOptions(ConnectorOptions):
 
     def on_replay(self, mode: str) -> str:  # noqa: ARG002
         """What happens to rows that the target gets again after a reset, as a clause for the user."""
-        return "gets the rows again, beside those that it has"
+        return "gets the rows again, in addition to those that it has"
 
     def check_columns(self, schema: StructType, mode: str) -> None:
         """Raise if rows of these columns can never be written; must not reach the outside system."""

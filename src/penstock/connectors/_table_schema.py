@@ -20,7 +20,7 @@ def describe_replay(mode: str, key: Sequence[str], latest_by: str | None) -> str
     if mode == "complete":
         return "is replaced as a whole"
     if not key:
-        return "gets the rows again, beside those that it has"
+        return "gets the rows again, in addition to those that it has"
     return f"replaces the rows of the same keys{', unless it has later ones' if latest_by else ''}"
 
 

@@ -52,7 +52,7 @@ class SupervisorChannel:
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
-        threading.Thread(target=self._send_queued, name="messages", daemon=True).start()
+        threading.Thread(target=self._drain_queue, name="messages", daemon=True).start()
 
     def wait_for_start(self) -> StartOrder | None:
         """The order to start; None if the supervisor is gone or has changed its mind."""
@@ -79,7 +79,7 @@ class SupervisorChannel:
         """A line for the user."""
         self.send("waiting" if isinstance(text, Waiting) else "status", text=text)
 
-    def _send_queued(self) -> None:
+    def _drain_queue(self) -> None:
         while True:
             with self._changed:
                 self._is_sending = False

@@ -241,14 +241,14 @@ class _Driver:
             if back:
                 again = queries.restart_interval_triggers(self.options.drain_seconds)
                 self._emit("clock_set_back", seconds=round(back), sinks=again)
-            self._restart_failed(queries)
+            self._restart_queries(queries)
             if queries.have_ended and not queries.failures():
                 return
             # Set when a query ends and by an order; the bound is for what sets nothing.
             self.channel.wake.wait(_POLL_SECONDS)
             self.channel.wake.clear()
 
-    def _restart_failed(self, queries: Queries) -> None:
+    def _restart_queries(self, queries: Queries) -> None:
         for name, error in queries.failures():
             is_worth_it = error.retry and not self.options.once
             if not is_worth_it or not queries.may_restart(name, self.pipeline.restart.healthy_seconds):

@@ -112,7 +112,7 @@ class Heartbeat:
                 keeper.renew(time.monotonic(), at_once=self._channel.is_orphaned)
 
     def _start_limit(self) -> None:
-        """The supervisor is dead: the driver drains, and nobody else ends it if it does not end by itself."""
+        """The supervisor is dead: the driver drains, and must end by itself."""
         seconds = self._drain_seconds + _JVM_EXIT_SECONDS
         self._limit = threading.Timer(seconds, lambda: kill_session(os.getsid(0)))
         self._limit.daemon = True
@@ -147,7 +147,7 @@ class LeaseKeeper:
         self._known: lease.Holder | None = None
 
     def renew(self, now: float, *, at_once: bool) -> None:
-        """Renew the lease if nobody else does; call it every second."""
+        """Renew the lease if the supervisor does not; call it every second."""
         found = self._read()
         if found is None or found.token != self._token:
             return

@@ -104,7 +104,7 @@ def _fsync(checkpoint: Checkpoint, names: Mapping[str, bytes], batch: int) -> No
 
 
 def _fsync_output(url: str, log: Mapping[str, bytes]) -> None:
-    """The same for what Spark writes as an output with a log of its own."""
+    """The same for output for which Spark keeps a log."""
     if not log or not files.is_local(url):
         return
     entries = [entry for name, content in log.items() if name.isdigit() for entry in log_entries(content)]

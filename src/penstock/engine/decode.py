@@ -144,12 +144,12 @@ def _is_ahead(source: Source, time: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     latest = F.unix_micros(F.current_timestamp()) + round(seconds(_watermark(source).max_ahead) * 1_000_000)
-    # In `exists`, for which Spark generates no code: elsewhere the time of the batch would be a constant of the code, and
-    # each batch would compile it again.
+    # In `exists`, for which Spark generates no code: elsewhere the time of the batch would be a constant of the code,
+    # and each batch would compile it again.
     return F.exists(F.array(F.unix_micros(time)), lambda micros: F.coalesce(micros > latest, F.lit(False)))
 
 
-def _describe_ahead(source: Source) -> str:
+def _ahead_reason(source: Source) -> str:
     mark = _watermark(source)
     return f"has a time in {mark.column!r} more than {mark.max_ahead} ahead of the clock"
 
@@ -174,7 +174,7 @@ def _guard(source: Source, rows: DataFrame, parts: list[Payload], good: Column, 
     guarded = good
     if time is not None:
         fix = _FIX.replace(", or", ", raise 'max_ahead' of the watermark, or")
-        error = _raise(source, rows, f" {_describe_ahead(source)}: ", time.cast("string"), fix)
+        error = _raise(source, rows, f" {_ahead_reason(source)}: ", time.cast("string"), fix)
         guarded = F.when(_is_ahead(source, time), error).otherwise(guarded)
     for part in reversed([part for part in parts if part.decode.format != "bytes"]):
         says = f" has a key that is not {part.what}: " if part.column == "key" else f" is not {part.what}: "
@@ -239,7 +239,7 @@ def bad_records(source: Source, raw: DataFrame) -> DataFrame:
     value = next((part for part in parts if part.column != "key" and part.decode.format in STRUCTURED), None)
     time = _find_time(source, rows, value.inside(rows) if value else [column(name) for name in raw.columns])
     if time is not None:
-        found.append((_is_ahead(source, time), _describe_ahead(source), time.cast("string")))
+        found.append((_is_ahead(source, time), _ahead_reason(source), time.cast("string")))
     if not found:
         raise CallError(f"source {source.name!r} decodes nothing, so it has no bad records; choose another source")
     reason = F.coalesce(*(F.when(bad, F.lit(says)) for bad, says, _ in found))

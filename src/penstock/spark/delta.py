@@ -126,7 +126,7 @@ class DeltaTable:
         folder = local_path(self.path)
         if folder is None:
             return
-        files = {file for file, _ in _added(folder, actions) if file.exists()}
+        files = {file for file, _ in _data_files(folder, actions) if file.exists()}
         checksums = {file.with_name(f".{file.name}.crc") for file in files}
         inside = {parent for file in files for parent in file.parents if parent.is_relative_to(folder)}
         fsync_files(files | inside | {file for file in checksums if file.exists()})
@@ -138,7 +138,7 @@ class DeltaTable:
             return cut
         for lines in map(_lines, filter(_is_commit, self._log_files(folder))):
             cut -= {folder / unquote(action["path"]) for action in _actions(lines, "remove")}
-            cut |= {each for each, size in _added(folder, lines) if each.exists() and each.stat().st_size < size}
+            cut |= {each for each, size in _data_files(folder, lines) if each.exists() and each.stat().st_size < size}
         return cut
 
     def merge(self, rows: DataFrame, key: Sequence[str], latest_by: str | None) -> None:
@@ -215,7 +215,7 @@ def _actions(lines: Iterable[str], *kinds: str) -> Iterator[dict[str, Any]]:
         yield from (action for kind, action in json.loads(line).items() if kind in kinds)
 
 
-def _added(folder: Path, lines: Iterable[str]) -> Iterator[tuple[Path, int]]:
+def _data_files(folder: Path, lines: Iterable[str]) -> Iterator[tuple[Path, int]]:
     """The files that a commit adds to the table, with their least size in bytes."""
     for action in _actions(lines, "add", "cdc"):
         yield folder / unquote(action["path"]).removeprefix("file:"), int(action["size"])

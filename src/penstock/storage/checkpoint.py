@@ -5,7 +5,7 @@ offsets/7           where batch 7 ends, written before it runs
 commits/7           batch 7 is done
 sources/0/7         what a file source has seen
 state/0/1/8.changelog   what batch 7 changed in the state of operator 0, partition 1; 8.zip is a snapshot of all of it
-.../.7.crc          Hadoop's checksum of a file beside it; Spark refuses a file that differs from it
+.../.7.crc          Hadoop's checksum of a file; Spark refuses a file that differs from it
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def damage(name: str, content: bytes | None) -> str:
 
 
 def differs_from_crc(path: Path) -> bool:
-    """Whether Hadoop's checksum beside a file is of another content; Spark then refuses to read the file."""
+    """Whether Hadoop's checksum is of another content than the file has; Spark then refuses to read the file."""
     sums = path.with_name(f".{path.name}.crc")
     if not sums.exists():
         return False

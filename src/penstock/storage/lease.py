@@ -41,7 +41,7 @@ class LeaseHeldError(PenstockError):
 
 
 class LeaseUnreadableError(LeaseHeldError):
-    """The lease file is damaged, so nobody knows who holds it."""
+    """The lease file is damaged, so its holder is unknown."""
 
     retry = True
 
@@ -125,7 +125,7 @@ class Lease:
         return found is None or found.name == self.holder.name
 
     def _read(self) -> Holder | None:
-        """The lease as it is; None also if it is damaged, because nobody can acquire a damaged one."""
+        """The lease as it is; None also if it is damaged, because a damaged one cannot be acquired."""
         try:
             found = read(self.url)
         except LeaseUnreadableError:

@@ -1,4 +1,4 @@
-"""Small JSON files of ours: each with a checksum over its content and its place, so that no damage goes unnoticed."""
+"""The small JSON files of a storage, each with a checksum over its content and its place: no damage goes unnoticed."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from penstock.storage.journal import Record
 from penstock.storage.layout import BACKED_UP, Storage
 from penstock.storage.ledger import Intent, read_entry, read_intent, target_names
 from penstock.storage.records import RecordError, digest, write_record
-from penstock.storage.state import find_damaged, stores
+from penstock.storage.state import find_damage, stores
 from penstock.storage.verify import (
     SinkStorage,
     find_missing_output,
@@ -50,7 +50,7 @@ def from_journal(sink: SinkStorage) -> list[str]:
         *_restore_records(sink),
         *_restore_texts(sink),
         *_remove_wrong_crc(sink),
-        *_restore_unfinished(sink),
+        *_remove_partial_offsets(sink),
         *_restore_commits(sink),
         *_restore_log(sink),
         *_restore_ledger(sink),
@@ -59,7 +59,7 @@ def from_journal(sink: SinkStorage) -> list[str]:
 
 
 def _restore_records(sink: SinkStorage) -> Iterator[str]:
-    """Damaged records of ours are moved aside, if the other files tell what they did."""
+    """Damaged records are moved aside, if the other files tell what they did."""
     for number in sink.journal.numbers:
         if _is_damaged(sink.journal.read, number):
             yield _move_aside(sink, f"{sink.journal.url}/{number}.json", "the next start journals the batch again")
@@ -148,19 +148,19 @@ def _remove_wrong_crc(sink: SinkStorage) -> Iterator[str]:
         yield f"{file} (Hadoop's checksum removed)"
 
 
-def _restore_unfinished(sink: SinkStorage) -> Iterator[str]:
+def _remove_partial_offsets(sink: SinkStorage) -> Iterator[str]:
     """The newest offsets if a power cut has left them empty or cut, and nothing of their batch was written."""
     offsets, commits = sink.checkpoint.numbers("offsets"), sink.checkpoint.numbers("commits")
     if not offsets or (commits and commits[-1] >= offsets[-1]) or offsets[-1] in sink.journal.numbers:
         return
     name = f"offsets/{offsets[-1]}"
-    has_it = any(entry >= offsets[-1] for entry in _written(sink))
+    has_it = any(entry >= offsets[-1] for entry in _target_batches(sink))
     if damage(name, sink.checkpoint.read(name)) and not has_it:
         _remove(sink.checkpoint, name)
         yield f"{name} (removed: it was being written, and no target has its batch)"
 
 
-def _written(sink: SinkStorage) -> list[int]:
+def _target_batches(sink: SinkStorage) -> list[int]:
     """The newest batch of each target, as far as it can be read, and those of its output's log."""
     entries = []
     for target in target_names(sink.storage, sink.name):
@@ -221,7 +221,7 @@ def _restore_log(sink: SinkStorage) -> Iterator[str]:
 
 def _undo(sink: SinkStorage, last: int, later: list[int]) -> Iterator[str]:
     """Take back the batches after the last journaled one: this output is the only target, so they are read again."""
-    _refuse_if_compacted(sink, last, later)
+    _refuse_compaction(sink, last, later)
     place = Path(sink.log_url).parent / "_before" / timestamp()
     place.mkdir(parents=True)
     names = [name for number in later for name in (str(number), f"{number}.compact")]
@@ -238,14 +238,14 @@ def _undo(sink: SinkStorage, last: int, later: list[int]) -> Iterator[str]:
     yield f"batches after {last} (undone: their output in {place} is not complete; they are read again)"
 
 
-def _refuse_if_compacted(sink: SinkStorage, last: int, later: list[int]) -> None:
+def _refuse_compaction(sink: SinkStorage, last: int, later: list[int]) -> None:
     """A compacted log holds older batches too, and Spark deletes their own entries after a while."""
     names = set(files.list_names(sink.log_url))
     if not any(f"{number}.compact" in names for number in later):
         return
     base = max((number for number in range(last + 1) if f"{number}.compact" in names), default=0)
     if not all({str(number), f"{number}.compact"} & names for number in range(base, last + 1)):
-        says = f"{sink.log_url} is compacted: what batch {last} had written can no longer be told from later batches"
+        says = f"{sink.log_url} is compacted: what batch {last} had written cannot be separated from later batches"
         raise BackupError(f"{says}; `penstock reset` moves the output aside and reads everything again")
 
 
@@ -269,7 +269,7 @@ def _set_output_aside(log: Path, place: Path, kept: set[Path]) -> None:
 
 
 def _restore_ledger(sink: SinkStorage) -> Iterator[str]:
-    """Entries that are damaged or ahead of what has begun: as the journal has them; the batch is then written again."""
+    """Entries that are damaged or ahead of the intent record: as the journal has them; the batch is repeated."""
     records, query = sink.journal.readable(), sink.checkpoint.query
     receipts = records[-1].receipts if records else {}
     intent = _intent(sink)
@@ -297,7 +297,7 @@ def _restore_state(sink: SinkStorage) -> Iterator[str]:
             yield name
     every = [Path(checkpoint.url, name) for name in checkpoint.state_files()]
     damaged = set()
-    for file, _ in find_damaged(checkpoint, known, every):
+    for file, _ in find_damage(checkpoint, known, every):
         if known.get(str(file.relative_to(checkpoint.url))) == digest(file.read_bytes()):
             files.remove_crc(str(file))
             yield f"{file} (Hadoop's checksum removed)"
@@ -305,7 +305,7 @@ def _restore_state(sink: SinkStorage) -> Iterator[str]:
             damaged.add(file)
     for store in stores(checkpoint):
         for file in sorted(damaged & {*store.snapshots.values(), *store.changes.values()}):
-            if store.needed(commits[-1] + 1, frozenset(damaged)) is not None:
+            if store.chain(commits[-1] + 1, frozenset(damaged)) is not None:
                 yield _move_aside(sink, str(file), "the state is loaded without it")
 
 
@@ -355,7 +355,7 @@ def _copy(storage: Storage, place: Path, ends: dict[str, int] | None) -> dict[st
 
 
 def _is_settled(name: str, ends: dict[str, int]) -> bool:
-    """Whether a file belongs to a batch up to the last journaled one; ledger entries are written anew."""
+    """Whether a file belongs to a batch up to the last journaled one; ledger entries are rewritten."""
     part, sink, *inside = name.split("/")
     if part == "sources" or not inside:
         return True
@@ -420,8 +420,8 @@ def _behind(sinks: list[SinkStorage], kept: Storage) -> dict[str, str]:
     found = {}
     for sink in sinks:
         copy = SinkStorage(sink.name, kept)
-        last = max([*copy.checkpoint.numbers("commits"), *_written(copy)], default=-1)
-        written = max([*sink.journal.numbers, *_written(sink)], default=-1)
+        last = max([*copy.checkpoint.numbers("commits"), *_target_batches(copy)], default=-1)
+        written = max([*sink.journal.numbers, *_target_batches(sink)], default=-1)
         if written > last:
             says = f"batch {last}" if last >= 0 else "no batch"
             found[sink.name] = f"the backup of {sink.name!r} ends with {says}, and {written} was written"

@@ -29,7 +29,7 @@ class Store:
     snapshots: Mapping[int, Path]
     changes: Mapping[int, Path]
 
-    def needed(self, version: int, without: frozenset[Path] = frozenset()) -> list[Path] | None:
+    def chain(self, version: int, without: frozenset[Path] = frozenset()) -> list[Path] | None:
         """What a version is loaded from if some files are not to be used; None if it cannot be loaded then."""
         usable = [number for number, file in self.snapshots.items() if number <= version and file not in without]
         for base in sorted([0, *usable], reverse=True):
@@ -61,13 +61,11 @@ def digests(checkpoint: Checkpoint, version: int) -> dict[str, str]:
 
 def changes_to_load(checkpoint: Checkpoint, version: int) -> list[Path]:
     """The changes that Spark reads when it loads a version."""
-    chains = (store.needed(version) or [] for store in stores(checkpoint))
+    chains = (store.chain(version) or [] for store in stores(checkpoint))
     return [file for chain in chains for file in chain if file.suffix[1:] in _CHANGES]
 
 
-def find_damaged(
-    checkpoint: Checkpoint, known: Mapping[str, str], chosen: Iterable[Path]
-) -> Iterator[tuple[Path, str]]:
+def find_damage(checkpoint: Checkpoint, known: Mapping[str, str], chosen: Iterable[Path]) -> Iterator[tuple[Path, str]]:
     """Which of the chosen files are missing, or not what was written; `known` are checksums by name."""
     for file in chosen:
         expected = known.get(str(file.relative_to(checkpoint.url)))

@@ -16,7 +16,7 @@ from penstock.storage.journal import Journal, Record
 from penstock.storage.layout import Storage
 from penstock.storage.ledger import Entry, Intent, read_entries, read_entry, read_intent, target_names
 from penstock.storage.records import RecordError, digest
-from penstock.storage.state import changes_to_load, find_damaged, stores
+from penstock.storage.state import changes_to_load, find_damage, stores
 
 RESTORE = "`penstock checkpoint restore` restores it"
 RESET = "restore the checkpoint from a backup, or start over with `penstock reset`"
@@ -182,7 +182,7 @@ def _find_rollback(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
 
 
 def _find_contradictions(sink: SinkStorage, last: Record | None) -> Iterator[Problem]:
-    """No target has a batch that has not begun, and a batch in progress reads what it began with."""
+    """No target is ahead of the intent record, and a batch in progress reads what it started with."""
     intent = sink.intent()
     if intent.batch < 0:
         return
@@ -296,14 +296,14 @@ def _find_changed_state(sink: SinkStorage, last: Record | None, *, everything: b
         chosen |= {place / name for name in sink.checkpoint.state_files()}
     version = sink.checkpoint.numbers("commits")[-1] + 1 if sink.checkpoint.numbers("commits") else 0
     for store in stores(sink.checkpoint):
-        if store.needed(version) is None:
+        if store.chain(version) is None:
             yield Problem(f"the state in {store.folder} is not complete: a file up to {version} is missing", RESET)
     for name, text in last.schemas.items():
         content = sink.checkpoint.read(name)
         if content != b64decode(text) or differs_from_crc(place / name):
             says = "is missing" if content is None else "has changed since it was written"
             yield Problem(f"{place / name} {says}", RESTORE)
-    for file, says in find_damaged(sink.checkpoint, state_digests(sink), sorted(chosen)):
+    for file, says in find_damage(sink.checkpoint, state_digests(sink), sorted(chosen)):
         yield Problem(f"{file} {says}", f"{RESTORE} if the state can be loaded without it; if not, {RESET}")
 
 

@@ -44,15 +44,15 @@ DATABASE = {"url": "jdbc:sqlite:/x.db", "table": "t"}
         (DeltaSource(path="/in", start=3), "is read from version 3 on"),
         (RateSource(), "begins again with value 0"),
         (SocketSource(port=1), "is read from then on: what was read before does not come again"),
-        (JdbcSource(**DATABASE), "is read as it is then: it is a static table"),
-        (CassandraSource(hosts="x", table="k.t"), "is read as it is then: it is a static table"),
+        (JdbcSource(**DATABASE), "is a static table, and is read at the start"),
+        (CassandraSource(hosts="x", table="k.t"), "is a static table, and is read at the start"),
     ],
 )
 def test_a_source_says_what_a_new_checkpoint_reads(source, says):
     assert source.on_reset == says
 
 
-AGAIN = "gets the rows again, beside those that it has"
+AGAIN = "gets the rows again, in addition to those that it has"
 REPLACES = "replaces the rows of the same keys"
 
 

@@ -41,7 +41,7 @@ class CassandraSource(CassandraOptions, SourceOptions):
     @property
     def on_reset(self) -> str:
         """Read whole or by key, whatever the checkpoint."""
-        return "is read as it is then: it is a static table"
+        return "is a static table, and is read at the start"
 
     def read_static(self, spark: SparkSession) -> DataFrame:
         """All rows, with the declared columns or all."""

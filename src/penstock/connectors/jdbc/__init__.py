@@ -139,7 +139,7 @@ class JdbcSource(JdbcOptions, SourceOptions):
     @property
     def on_reset(self) -> str:
         """Read whole, whatever the checkpoint."""
-        return "is read as it is then: it is a static table"
+        return "is a static table, and is read at the start"
 
     @property
     def tells_changes(self) -> bool:

@@ -7,7 +7,7 @@ The transactional id is the same in every run of a checkpoint, so a zombie write
 aborted. Another checkpoint or topic has another id: pipelines of one name in two storages do not fence each other. Rows
 are assigned to tasks by a hash of their bytes: a replayed batch has the same rows in the same task.
 
-Brokers forget the offset of a group that nobody commits to, after seven days by default. So it is committed anew at
+Brokers forget the offset of a group without commits, after seven days by default. So it is committed again at
 every start.
 """
 
@@ -42,7 +42,7 @@ _COLUMNS = ("key", "value")
 _WORKER_VARIABLE = "PENSTOCK_WRITER"
 _RENEW_SECONDS = 86_400
 
-#: When the number of tasks was last compared with that of earlier runs and committed anew, by group and topic.
+#: When the number of tasks was last compared with that of earlier runs and committed again, by group and topic.
 _checked_groups: dict[tuple[str, str], float] = {}
 
 #: The open writers of this Python worker, by group and topic; the next batch uses them again.
@@ -96,7 +96,7 @@ def send(records: DataFrame, spec: TransactionSpec, tasks: int) -> None:
 def find_last_batch(spec: TransactionSpec, tasks: int) -> int | None:
     """The last batch that every task has sent; None if Kafka does not know it (any more).
 
-    Fences older writers, so that the answer stays true, and commits the numbers anew.
+    Fences older writers, so that the answer stays true, and commits the numbers again.
     """
     from confluent_kafka import KafkaException
 
@@ -212,7 +212,7 @@ class _Writer:
         return self
 
     def renew(self, spec: TransactionSpec) -> int:
-        """Commit the number of the next batch anew, unless this writer is fenced by now; 0 if there is none."""
+        """Commit the number of the next batch again, unless this writer is fenced by now; 0 if there is none."""
         if self._next_batch:
             self._begin(spec, self._next_batch)
             self._producer.commit_transaction(_ANSWER_SECONDS)
