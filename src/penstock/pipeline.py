@@ -88,7 +88,7 @@ class Pipeline:
         """
         watermark = settings.get("watermark")
         if isinstance(watermark, tuple):
-            settings["watermark"] = dict(zip(("column", "delay"), watermark, strict=False))
+            settings["watermark"] = dict(zip(("column", "delay", "max_ahead"), watermark, strict=False))
         self._add("sources", name, {connector.kind: dict(connector.options), **settings})
 
     def step(self, function: _Function) -> _Function:

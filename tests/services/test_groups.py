@@ -63,6 +63,17 @@ def test_what_is_processed_is_committed_listeners_hear_of_it_and_status_has_lag_
     events = [json.loads(line) for file in (tmp_path / ".penstock/grouped/events").iterdir() for line in file.open()]
     broken = [event for event in events if event["what"] == "listener_failed"]
     assert {event["reason"] for event in broken} == {"RuntimeError: listener is broken"}
+    assert [event["what"] for event in events if event["what"] not in ("batch", "listener_failed")] == [
+        *("lease_taken", "driver_started", "started"),
+        *("stopped", "driver_ended", "lease_released"),
+    ]
+    read = [
+        (event["progress"]["name"], event["progress"]["numInputRows"]) for event in events if event["what"] == "batch"
+    ]
+    assert {name: sum(rows for each, rows in read if each == name) for name in ("all", "also")} == {
+        "all": 11,
+        "also": 11,
+    }
 
     (view,) = json.loads(penstock("status", "grouped.yaml", "--json", folder=tmp_path).stdout)
     files, memory = view["queries"]
@@ -79,4 +90,4 @@ def test_a_listener_that_is_not_there_or_is_none_is_said_before_anything_starts(
     said = refusal(project.run, text)
 
     assert "the listener 'no_listener:Nothing' has no 'onQueryStarted'; derive it from StreamingQueryListener" in said
-    assert not list(project.folder.glob(".penstock/*/checkpoints"))
+    assert project.spark.streams.active == []

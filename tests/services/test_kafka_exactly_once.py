@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from tests.failing_sink import FailOnce, with_hook
 
 from penstock.connectors.kafka import _transactions as kafka_transactions
@@ -72,20 +72,6 @@ def test_a_batch_that_is_replayed_after_its_commit_is_not_sent_again(numbers, ka
 
     numbers.run_once(loaded)
 
-    assert committed(kafka, topic) == EXPECTED
-
-
-def test_a_transaction_that_a_dead_run_left_open_is_aborted_and_its_writer_fenced(numbers, kafka, topic):
-    zombie = Producer({"bootstrap.servers": kafka.address, "transactional.id": "penstock.once.out.kafka.0"})
-    zombie.init_transactions(30)
-    zombie.begin_transaction()
-    zombie.produce(topic, b"left behind", key=b"-1")
-    zombie.flush(30)
-
-    numbers.run(pipeline(kafka, topic))
-
-    with pytest.raises(Exception, match=r"(?i)fenced|newer instance|epoch"):
-        zombie.commit_transaction(30)
     assert committed(kafka, topic) == EXPECTED
 
 

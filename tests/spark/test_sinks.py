@@ -117,10 +117,11 @@ sources:
   rows: {{{WORDS}}}
 steps:
   counts: SELECT word, count(*) AS count FROM rows GROUP BY word
+  ordered: SELECT * FROM counts ORDER BY word
 sinks:
   copied: {{from: rows, console: {{rows: 2}}}}
   changed: {{from: counts, console: {{truncate: false}}, mode: update}}
-  whole: {{from: counts, console: {{}}, mode: complete}}
+  whole: {{from: ordered, console: {{}}, mode: complete}}
 """
 LONG = "a word of more than twenty letters"
 
@@ -133,7 +134,7 @@ def table(*rows: str) -> str:
 
 def test_the_console_prints_rows_cells_and_modes_as_asked_for(project):
     """At most so many rows, long cells cut or whole, and what changed or everything."""
-    project.put("input/1.csv", f"{LONG},1\nb,2\nb,3\n", at=1)
+    project.put("input/1.csv", f"{LONG},1\n{LONG},2\n{LONG},3\n", at=1)
     project.put("input/2.csv", "d,4\n", at=2)
     file = project.put("pipeline.yaml", CONSOLES)
     command = [sys.executable, "-m", "penstock", "run", str(file), "--once", "--master", "local[1]"]
@@ -142,16 +143,13 @@ def test_the_console_prints_rows_cells_and_modes_as_asked_for(project):
 
     assert done.returncode == 0, done.stderr
     tables = [
-        table("|                word|  n|", "|a word of more th...|  1|", "|                   b|  2|")
+        table("|                word|  n|", "|a word of more th...|  1|", "|a word of more th...|  2|")
         + "\nonly showing top 2 rows",
         table("|word|  n|", "|   d|  4|"),
-        table(f"|{'word':34}|count|", f"|{LONG}|1    |", f"|{'b':34}|2    |"),
+        table(f"|{'word':34}|count|", f"|{LONG}|3    |"),
         table("|word|count|", "|d   |1    |"),
-        table("|                word|count|", "|a word of more th...|    1|", "|                   b|    2|"),
-        table(
-            *("|                word|count|", "|                   d|    1|", "|a word of more th...|    1|"),
-            "|                   b|    2|",
-        ),
+        table("|                word|count|", "|a word of more th...|    3|"),
+        table("|                word|count|", "|a word of more th...|    3|", "|                   d|    1|"),
     ]
     assert {each: done.stdout.count(each) for each in tables} == dict.fromkeys(tables, 1)
     # The three print at the same time, but a table is never torn; and nobody else prints.

@@ -12,7 +12,6 @@ nothing is pushed through `observe`, nor through `inline` when it reads what `in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -26,12 +25,13 @@ from penstock.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 
 RECORD = "_record"
 _BAD = "_bad"
-_FILE = "_file"
-_POSITION = ("topic", "partition", "offset")
+_POSITION = "_penstock_position"
+_POSITION_NAMES = ("topic", "partition", "offset")
 _FIX = "correct it where it comes from, or set 'bad_records: drop' to count such records and continue"
 
 
@@ -56,23 +56,20 @@ def _fields(source: Source, raw: DataFrame, value: Payload, key: Payload | None,
     from pyspark.sql import functions as F  # noqa: N812
 
     parts = [value, key] if key else [value]
-    where = [column(name) for name in _POSITION if name in raw.columns]
-    columns = [*(part.decode_column() for part in parts), *_record(source, raw), *_file(source)]
-    rows = raw.select(*columns, *(column(part.column) for part in parts), *where)
-    others = [key.struct, *_record_names(source)] if key else _record_names(source)
+    columns = [*(part.decode_column() for part in parts), *_record(source, raw), *_position(source, raw)]
+    rows = raw.select(*columns, *(column(part.column) for part in parts))
     keys = [key.whole(rows)] if key else []
-    visible = [*value.inside(rows), *keys, *map(column, _record_names(source))]
-    time = _find_time(source, rows, visible)
     if source.bad_records == "drop":
-        flagged = rows.select(*visible, _any_bad(source, rows, parts, time).alias(_BAD))
-        return _count_bad(source, flagged, counted=counted).where(~F.col(_BAD)).drop(_BAD)
-    guarded = _guard(source, rows, parts, value.record(rows), time)
-    names = value.fields(rows)
+        flagged = rows.select(*value.inside(rows), *keys, *_record_names(source), _any_bad(rows, parts).alias(_BAD))
+        return _drop_bad(source, flagged, counted=counted)
+    guarded = _guard(source, rows, parts, value.record(rows))
+    names, rest = value.fields(rows), [name for name in (RECORD, _POSITION) if name in rows.columns]
+    others = [key.struct, *rest] if key else rest
     if counted:
         inlined = rows.select(F.inline(F.array(guarded)), *others)
-        return inlined.select(*(column(name) for name in names), *keys, *_record_names(source))
+        return _refuse_ahead(source, inlined.select(*(column(name) for name in names), *keys, *rest))
     rows = rows.select(guarded.alias(value.struct), *others)
-    return rows.select(*(F.col(value.struct)[name].alias(name) for name in names), *keys, *_record_names(source))
+    return _refuse_ahead(source, rows.select(*(F.col(value.struct)[name].alias(name) for name in names), *keys, *rest))
 
 
 def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
@@ -87,19 +84,15 @@ def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
         # ask for all of them, in a comparison that is always true and that Spark cannot simplify.
         bad = (F.col(CORRUPT).isNotNull() & (shown != "-")) | bad
         shown = F.coalesce(F.col(CORRUPT), shown)
-    time = _find_time(source, raw, visible)
-    drops = source.bad_records == "drop"
-    flag = bad | _is_ahead(source, time) if drops and time is not None else bad
-    columns = [*visible, flag.alias(_BAD), *_record(source, raw)]
-    if drops:
-        rows = _count_bad(source, raw.select(*columns), counted=counted)
-        return rows.where(~F.col(_BAD)).drop(_BAD)
-    rows = _count_bad(source, raw.select(*columns, shown.alias("_shown"), *_file(source)), counted=counted)
+    columns = [*visible, bad.alias(_BAD), *_record(source, raw)]
+    if source.bad_records == "drop":
+        return _drop_bad(source, raw.select(*columns), counted=counted)
+    rows = _count_bad(source, raw.select(*columns, shown.alias("_shown"), *_position(source, raw)), counted=counted)
     form = source.connector.format if isinstance(source.connector, FileSource) else source.connector.kind
     says = f" is not {form} of the declared schema: "
     error = _raise(source, rows, says, short(F.col("_shown")))
-    good = F.when(F.col(_BAD), error.cast("boolean")).otherwise(_guard(source, rows, [], F.lit(True), time))
-    return rows.where(good).select(*visible, *_record_names(source))
+    good = F.when(F.col(_BAD), error.cast("boolean")).otherwise(F.lit(True))
+    return _refuse_ahead(source, rows.where(good)).select(*visible, *_record_names(source))
 
 
 def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: bool) -> DataFrame:
@@ -107,46 +100,79 @@ def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: boo
     from pyspark.sql import functions as F  # noqa: N812
 
     own = [column(name) for name in raw.columns]
-    rows = raw.select(*own, *(part.decode_column() for part in parts), *_record(source, raw), *_file(source))
+    rows = raw.select(*own, *(part.decode_column() for part in parts), *_record(source, raw), *_position(source, raw))
     checked = [part for part in parts if part.decode.format != "bytes"]
-    time = _find_time(source, rows, [*own, *map(column, _record_names(source))])
-    if source.bad_records == "drop" and (checked or time is not None):
-        flagged = rows.withColumn(_BAD, _any_bad(source, rows, checked, time))
-        rows = _count_bad(source, flagged, counted=counted).where(~F.col(_BAD))
-    elif checked or time is not None:
-        rows = rows.where(_guard(source, rows, checked, F.lit(True), time))
+    if source.bad_records == "fail":
+        rows = rows.where(_guard(source, rows, checked, F.lit(True))) if checked else rows
+        rows = _refuse_ahead(source, rows)
+    elif checked or _find_time(source, rows.schema) is not None:
+        rows = _drop_bad(source, rows.withColumn(_BAD, _any_bad(rows, checked)), counted=counted)
     by_column = {part.column: part for part in parts}
     visible = [by_column[name].whole(rows) if name in by_column else column(name) for name in raw.columns]
     return rows.select(*visible, *_record_names(source))
 
 
-def _any_bad(source: Source, rows: DataFrame, parts: list[Payload], time: Column | None) -> Column:
-    ahead = [_is_ahead(source, time)] if time is not None else []
-    return reduce(or_, [*(part.bad(rows) for part in parts if part.decode.format != "bytes"), *ahead])
+def _any_bad(rows: DataFrame, parts: list[Payload]) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return reduce(or_, (part.bad(rows) for part in parts if part.decode.format != "bytes"), F.lit(False))
 
 
-def _find_time(source: Source, rows: DataFrame, visible: Sequence[Column]) -> Column | None:
-    """The event time among the visible columns; None if nothing limits how far ahead it is."""
+def _drop_bad(source: Source, flagged: DataFrame, *, counted: bool) -> DataFrame:
+    """Only the good rows; those that are too far ahead are bad as well."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    time = _find_time(source, flagged.schema)
+    if time is not None:
+        flagged = flagged.withColumn(_BAD, F.col(_BAD) | _is_ahead(source, time))
+    return _count_bad(source, flagged, counted=counted).where(~F.col(_BAD)).drop(_BAD)
+
+
+def _count_bad(source: Source, flagged: DataFrame, *, counted: bool) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not counted:
+        return flagged
+    return flagged.observe(bad_records_metric(source.name), F.count_if(F.col(_BAD)).alias("bad"))
+
+
+def _refuse_ahead(source: Source, rows: DataFrame) -> DataFrame:
+    """The rows, or an error where one is too far ahead."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    time = _find_time(source, rows.schema)
+    if time is not None:
+        fix = _FIX.replace(", or", ", raise 'max_ahead' of the watermark, or")
+        error = _raise(source, rows, f" {_ahead_reason(source)}: ", time.cast("string"), fix)
+        rows = rows.where(F.when(_is_ahead(source, time), error.cast("boolean")).otherwise(F.lit(True)))
+    return rows.drop(_POSITION)
+
+
+def _find_time(source: Source, schema: StructType, inside: Column | None = None) -> Column | None:
+    """The event time, as a column or inside a struct; None if nothing limits how far ahead it is."""
     from pyspark.sql.types import StructType, TimestampType
 
     if source.static or source.watermark is None or not source.watermark.max_ahead:
         return None
-    for found, field in zip(visible, rows.select(*visible).schema, strict=True):
-        if field.name.lower() == source.watermark.column.lower():
-            if isinstance(field.dataType, StructType) and "end" in field.dataType.names:
-                # The time of a window is its end, as in Spark.
-                return found["end"]
-            return found if isinstance(field.dataType, TimestampType) else None
-    return None
+    wanted = source.watermark.column.lower()
+    field = next((field for field in schema if field.name.lower() == wanted), None)
+    if field is None:
+        return None
+    time = column(field.name) if inside is None else inside[field.name]
+    if isinstance(field.dataType, StructType) and "end" in field.dataType.names:
+        # The time of a window is its end, as in Spark.
+        return time["end"]
+    return time if isinstance(field.dataType, TimestampType) else None
 
 
 def _is_ahead(source: Source, time: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    latest = F.unix_micros(F.current_timestamp()) + round(seconds(_watermark(source).max_ahead) * 1_000_000)
-    # In `exists`, for which Spark generates no code: elsewhere the time of the batch would be a constant of the code,
-    # and each batch would compile it again.
-    return F.exists(F.array(F.unix_micros(time)), lambda micros: F.coalesce(micros > latest, F.lit(False)))
+    most = round(seconds(_watermark(source).max_ahead) * 1_000_000)
+    # In `transform`, for which Spark generates no code: elsewhere the time of the batch would be a constant of the
+    # code, and each batch would compile it again.
+    latest = F.transform(F.array(F.unix_micros(F.current_timestamp())), lambda now: now + most)[0]
+    return F.coalesce(F.unix_micros(time) > latest, F.lit(False))
 
 
 def _ahead_reason(source: Source) -> str:
@@ -159,23 +185,11 @@ def _watermark(source: Source) -> Watermark:
     return source.watermark
 
 
-def _count_bad(source: Source, flagged: DataFrame, *, counted: bool) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    if not counted:
-        return flagged
-    return flagged.observe(bad_records_metric(source.name), F.count_if(F.col(_BAD)).alias("bad"))
-
-
-def _guard(source: Source, rows: DataFrame, parts: list[Payload], good: Column, time: Column | None) -> Column:
+def _guard(source: Source, rows: DataFrame, parts: list[Payload], good: Column) -> Column:
     """`good`, or an error that names the record and the part of it that is bad."""
     from pyspark.sql import functions as F  # noqa: N812
 
     guarded = good
-    if time is not None:
-        fix = _FIX.replace(", or", ", raise 'max_ahead' of the watermark, or")
-        error = _raise(source, rows, f" {_ahead_reason(source)}: ", time.cast("string"), fix)
-        guarded = F.when(_is_ahead(source, time), error).otherwise(guarded)
     for part in reversed([part for part in parts if part.decode.format != "bytes"]):
         says = f" has a key that is not {part.what}: " if part.column == "key" else f" is not {part.what}: "
         guarded = F.when(part.bad(rows), _raise(source, rows, says, part.show())).otherwise(guarded)
@@ -186,11 +200,10 @@ def _raise(source: Source, rows: DataFrame, says: str, shown: Column, fix: str =
     from pyspark.sql import functions as F  # noqa: N812
 
     where = F.lit("a record")
-    if "offset" in rows.columns:
-        known = [name for name in _POSITION if name in rows.columns]
-        where = F.format_string(f"the record at {', '.join(f'{name} %s' for name in known)}", *known)
-    elif _FILE in rows.columns:
-        where = F.concat(F.lit("a record of "), F.col(_FILE))
+    if _POSITION in rows.columns:
+        names = rows.select(f"{_POSITION}.*").columns
+        words = "a record of %s" if names == ["file"] else f"the record at {', '.join(f'{name} %s' for name in names)}"
+        where = F.format_string(words, *(F.col(f"{_POSITION}.{name}") for name in names))
     text = F.coalesce(shown, F.lit("it is empty"))
     return F.raise_error(F.concat(F.lit(f"source {source.name!r}: "), where, F.lit(says), text, F.lit(f"; {fix}")))
 
@@ -201,11 +214,16 @@ def _required_columns(source: Source) -> list[str]:
     return [field.name for field in parse_schema(ddl) if not field.nullable] if ddl else []
 
 
-def _file(source: Source) -> list[Column]:
+def _position(source: Source, raw: DataFrame) -> list[Column]:
+    """Where each record comes from, for an error that names it."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    fails = isinstance(source.connector, FileSource) and source.bad_records == "fail"
-    return [F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/").alias(_FILE)] if fails else []
+    if source.bad_records == "drop":
+        return []
+    known = [column(name) for name in _POSITION_NAMES if name in raw.columns and "offset" in raw.columns]
+    if isinstance(source.connector, FileSource):
+        known = [F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/").alias("file")]
+    return [F.struct(*known).alias(_POSITION)] if known else []
 
 
 def _record(source: Source, raw: DataFrame) -> list[Column]:
@@ -237,7 +255,8 @@ def bad_records(source: Source, raw: DataFrame) -> DataFrame:
     if CORRUPT in raw.columns and not parts:
         found.append((_is_corrupt(rows), "not of the declared schema", short(F.col(CORRUPT))))
     value = next((part for part in parts if part.column != "key" and part.decode.format in STRUCTURED), None)
-    time = _find_time(source, rows, value.inside(rows) if value else [column(name) for name in raw.columns])
+    schema = rows.select(*value.inside(rows)).schema if value else raw.schema
+    time = _find_time(source, schema, value.record(rows) if value else None)
     if time is not None:
         found.append((_is_ahead(source, time), _ahead_reason(source), time.cast("string")))
     if not found:

@@ -235,11 +235,13 @@ class LeaseAcquirer:
 
     def _wait_for_lock(self, fd: int) -> None:
         started, reported = time.monotonic(), False
+        holder: Holder | None = None
         while True:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-            holder = read(self.url)
+            # It may be missing for a moment.
+            holder = read(self.url) or holder
             waited = time.monotonic() - started
             if holder is not None and holder.is_here and not holder.is_alive:
                 # Its supervisor is dead, and its driver will end by itself.

@@ -263,6 +263,17 @@ def test_a_missing_lease_is_written_again(tmp_path: Path):
     held.release()
 
 
+def test_a_lease_that_goes_missing_while_a_killed_run_ends_is_not_taken_for_another_start(tmp_path: Path):
+    process = holding(tmp_path / "lease", "child")
+    process.kill()
+    process.wait()
+
+    taken = replace(acquirer(tmp_path / "lease"), print_status=lambda _: (tmp_path / "lease").unlink()).acquire()
+
+    assert taken.fd is not None
+    taken.release()
+
+
 def test_a_damaged_lease_that_another_has_claimed_is_left_alone(tmp_path: Path):
     held = acquirer(tmp_path / "lease").acquire()
     Path(held.url).write_text("{")

@@ -229,8 +229,13 @@ def _reason(error: Any) -> str:
 
 
 def _sql_state(error: Any) -> str:
-    found = error.java_exception
-    return str(found.getSQLState() or "") if hasattr(found, "getSQLState") else ""
+    """The state of the innermost SQLException; '' if there is none. Py4J has every name: the class is asked."""
+    found, state = error.java_exception, ""
+    while found is not None:
+        if any(method.getName() == "getSQLState" for method in found.getClass().getMethods()):
+            state = str(found.getSQLState() or "")
+        found = found.getCause()
+    return state
 
 
 def _redact(text: str, options: Mapping[str, str]) -> str:

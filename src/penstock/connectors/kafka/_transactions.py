@@ -276,9 +276,11 @@ def _wait_for_queue(producer: Producer, spec: TransactionSpec, most: int) -> Non
 
 def _send_error(spec: TransactionSpec, error: Exception) -> RunError:
     reason = error.args[0]
-    fix = "the whole batch will be sent again"
-    if reason.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
+    fix, retry = "the whole batch will be sent again", True
+    if reason.name() == "MSG_SIZE_TOO_LARGE":
+        fix, retry = "raise 'max.message.bytes' of the topic, or make the rows smaller", False
+    elif reason.name() in ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"):
         fix = "another run of this pipeline writes to it; let only one of them run"
     elif "TIME" in reason.name():
         fix = "raise 'transaction_timeout', or make batches smaller with 'records_per_trigger'"
-    return RunError(f"Kafka did not accept a batch for topic {spec.topic!r}: {reason.str()}; {fix}", retry=True)
+    return RunError(f"Kafka did not accept a batch for topic {spec.topic!r}: {reason.str()}; {fix}", retry=retry)
