@@ -15,6 +15,8 @@ import pytest
 from tests.faults.world import World
 from tests.services.command import penstock, started, until
 
+from penstock.errors import TRY_AGAIN
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -111,7 +113,7 @@ def test_a_power_cut_between_two_targets_keeps_what_the_batch_was_of(world: Worl
     world.feed(400)
     blocked = world.folder / "second"
     blocked.write_text("no folder")
-    assert penstock("run", "copy.yaml", "--once", folder=world.folder).returncode == 1
+    assert penstock("run", "copy.yaml", "--once", folder=world.folder).returncode == TRY_AGAIN
     assert sum(world.files().values()) == 400, "the first target has the batch"
     world.feed(200)
 

@@ -14,7 +14,7 @@ from penstock.driver.channel import StartOrder, SupervisorChannel
 from penstock.driver.heartbeat import Heartbeat
 from penstock.driver.preflight import Preflight, find_gaps
 from penstock.driver.recorder import append_batch, sink_storages
-from penstock.driver.watches import ClockWatch, StallWatch, TopicWatch, probe_sources
+from penstock.driver.watches import ClockWatch, DiskWatch, StallWatch, TopicWatch, probe_sources
 from penstock.engine import prepare, start
 from penstock.engine.queries import Queries
 from penstock.errors import CheckError, PenstockError, RunError, UnreachableError
@@ -22,6 +22,7 @@ from penstock.events import EventLog, describe
 from penstock.model import Pipeline, errors, fingerprint
 from penstock.pipeline import load_checked
 from penstock.spark.internals import DRAIN, find_missing, jvm_process, wait_for_listeners
+from penstock.spark.local_dir import local_dir
 from penstock.spark.session import cores, session
 from penstock.storage.layout import Storage
 from penstock.storage.lease import must_hold
@@ -111,6 +112,7 @@ class _Driver:
     emitter: EventEmitter = field(init=False)
     sinks: dict[str, SinkStorage] = field(init=False)
     topics: TopicWatch = field(init=False)
+    disks: DiskWatch = field(init=False)
     stalls: StallWatch = field(init=False)
     clock: ClockWatch = field(default_factory=ClockWatch)
     queries: Queries | None = None
@@ -124,7 +126,8 @@ class _Driver:
         self.emitter = EventEmitter(self.log, self.channel.print_status, limit, tables, self.pipeline.history_seconds)
         self.sinks = sink_storages(self.pipeline, self.storage)
         self.stalls = StallWatch(self._emit, lambda sink: probe_sources(self.pipeline, sink))
-        self.topics = TopicWatch(self.pipeline, self.channel.wake.set)
+        self.topics = TopicWatch(self.pipeline, self.channel.wake.set, self._emit)
+        self.disks = DiskWatch.of(self.storage.url, local_dir(), self._emit)
 
     def run(self) -> None:
         """From the session to its end."""
@@ -164,6 +167,7 @@ class _Driver:
         self.channel.send("started", sinks=queries.names)
         self.heartbeat.watch_queries(lambda: self.stalls.look(queries.status()))
         self.topics.start()
+        self.disks.start()
         failure: Exception | None = None
         try:
             self._wait(queries)
@@ -187,6 +191,7 @@ class _Driver:
         Returns why the driver ends: a batch may fail while it is being waited for.
         """
         self.topics.stop()
+        self.disks.stop()
         if self.channel.draining:
             self._append("draining", why=self.channel.draining)
         late = queries.drain(self.options.drain_seconds)

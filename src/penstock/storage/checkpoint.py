@@ -84,6 +84,11 @@ class Checkpoint:
         kept = [file for file in found if file.is_file() and not file.name.startswith(".")]
         return {str(file.relative_to(self.url)): file.read_bytes() for file in kept}
 
+    def fsync_start(self, batch: int) -> None:
+        """What a batch starts from is on the disk when this returns: where the one before ended, and the state."""
+        names = [*(f"{log}/{batch - 1}" for log in _LOGS), *self.state_files(batch)]
+        files.fsync_files(path for name in names if (path := Path(self.url, name)).exists())
+
     def fsync_state(self, version: int) -> None:
         """The state of this version is on the disk when this returns."""
         files.fsync_files(Path(self.url, name) for name in self.state_files(version))

@@ -96,7 +96,7 @@ def write_intent(storage: Storage, sink: str, batch: int) -> dict[str, bytes]:
     if not files.is_local(storage.url):
         return {}
     checkpoint = Checkpoint(storage.checkpoint(sink))
-    checkpoint.fsync_state(batch)
+    checkpoint.fsync_start(batch)
     contents = checkpoint.files(batch)
     write_record(storage.intent(sink), {"batch": batch, "texts": texts(contents)})
     return contents
