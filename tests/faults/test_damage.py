@@ -2,7 +2,7 @@
 
 A pipeline with a state, a folder of batches, a native file sink and a Python target has run a few batches and been
 killed inside the next one. A file of its storage or of its output's log is damaged, and the pipeline starts as the
-driver starts it, with one more row to read. `FAULT_SEED` repeats a run; `make soak` draws 800 damages more.
+driver starts it, with one more row to read. The seed is fixed here; `make soak` draws one, and 800 damages.
 """
 
 from __future__ import annotations
@@ -262,8 +262,8 @@ def damage(world: World, seed: int, count: int) -> Counter[str]:
 
 
 @pytest.mark.faults
-def test_no_damage_is_silent(world: World, seed: int):
-    print(damage(world, seed, 200))
+def test_no_damage_is_silent(world: World):
+    print(damage(world, 11, 200))
 
 
 @pytest.mark.soak
