@@ -52,14 +52,11 @@ def command(named: str, only: str | None, yes: bool) -> None:
 
 def _load(named: str) -> Pipeline:
     """The pipeline of a file, or of the file that the pipeline of this name was last run from."""
-    import json
-
     from penstock.load import load
-    from penstock.storage import files
 
     if is_pipeline_path(named):
         return load(named)
-    file = json.loads(files.read(storage_of(named).manifest) or b"{}").get("file", "")
+    file = storage_of(named).read_manifest().get("file", "")
     if not file or not Path(file).exists():
         raise CallError(f"the file of pipeline {named!r} is not known; give the file instead of the name")
     return load(file)

@@ -11,6 +11,7 @@ state/0/1/8.changelog   what batch 7 changed in the state of operator 0, partiti
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -69,12 +70,13 @@ class Checkpoint:
 
     def state_files(self, version: int | None = None) -> Iterator[str]:
         """The state files of one version, or of all; batch 7 starts from version 7. Only of a local checkpoint."""
-        if not files.is_local(self.url):
+        place = Path(self.url, "state")
+        if not files.is_local(self.url) or not place.is_dir():
             return
-        for file in sorted(Path(self.url, "state").rglob("*")):
-            number = file.name.split(".")[0]
-            if number.isdigit() and version in (None, int(number)) and file.is_file():
-                yield str(file.relative_to(self.url))
+        for path in _walk(str(place)):
+            number = path.rpartition("/")[2].split(".")[0]
+            if number.isdigit() and version in (None, int(number)):
+                yield path[len(self.url) + 1 :]
 
     def state_schemas(self) -> dict[str, bytes]:
         """The files that describe the state, which do not change; only of a local checkpoint."""
@@ -105,6 +107,16 @@ class Checkpoint:
         lines[2 + line] = json.dumps(positions, separators=(",", ":"))
         files.write_atomic(f"{self.url}/{name}", "\n".join(lines))
         files.remove_crc(f"{self.url}/{name}")
+
+
+def _walk(folder: str) -> Iterator[str]:
+    """The files below a folder; asked before every batch, so without a `stat` of each: there may be 20,000."""
+    with os.scandir(folder) as found:
+        for entry in sorted(found, key=lambda entry: entry.name):
+            if entry.is_dir():
+                yield from _walk(entry.path)
+            else:
+                yield entry.path
 
 
 def damage(name: str, content: bytes | None) -> str:

@@ -120,6 +120,13 @@ class Storage:
         """The identities of what a source reads."""
         return f"{self.url}/sources/{name}.json"
 
+    def read_manifest(self) -> dict[str, Any]:
+        """The graph of the last run; empty if there was none, or if it cannot be read."""
+        try:
+            return dict(json.loads(files.read(self.manifest) or b"{}"))
+        except (ValueError, TypeError):
+            return {}
+
     def source_names(self) -> list[str]:
         """The sources whose identities are kept."""
         names = files.list_names(f"{self.url}/sources")
