@@ -27,7 +27,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from penstock.errors import PenstockError
-from penstock.processes import boot_id, identity
+from penstock.processes import boot_id, identity, is_open
 from penstock.storage import files
 
 RENEW_SECONDS = 2.0
@@ -196,12 +196,11 @@ class LeaseAcquirer:
     def acquire(self) -> Lease:
         """The lease; LeaseHeldError names the holder if there is one."""
         fd = self._lock()
-        lock = _lock_id(fd)
         try:
             before = read(self.url)
             if before is not None and not before.released:
-                self._refuse_if_alive(before, lock)
-            lease = Lease(self.url, self._new_holder(self._claim(before.token if before else 0), lock), fd)
+                self._refuse_if_alive(before, fd)
+            lease = Lease(self.url, self._new_holder(self._claim(before.token if before else 0), _lock_id(fd)), fd)
             _write(self.url, lease.holder, sync=True)
             if max(_claims(self.url), default=0) > lease.holder.token:
                 # We were paused before that write, and another process has waited for it in vain.
@@ -254,26 +253,37 @@ class LeaseAcquirer:
                 raise held_error(self.url, holder)
             time.sleep(_POLL_SECONDS)
 
-    def _refuse_if_alive(self, before: Holder, lock: str) -> None:
-        is_local = files.is_local(_path(self.url))
-        if before.is_here and lock and (before.lock == lock or (is_local and not before.lock)):
-            # We hold the kernel lock of the last holder, so every process of it is dead.
+    def _refuse_if_alive(self, before: Holder, fd: int | None) -> None:
+        if self._has_ended(before, fd):
             return
         if before.is_alive or (not before.is_here and abs(_seconds_since(before.beat_at)) < self.stale_seconds):
             raise held_error(self.url, before)
         if before.is_here:
             self.print_status(f"waiting for the driver of a killed run to end ({before})")
-            self._wait_until_quiet(before, before.leave_seconds + self.stale_seconds)
+            self._wait_until_quiet(before, before.leave_seconds + self.stale_seconds, fd)
         else:
             # Clocks of two machines may differ or jump: a holder is dead only if it does not renew while we watch.
             self.print_status(f"waiting to see whether {before} is alive")
-            self._wait_until_quiet(before, 3 * self.renew_seconds)
+            self._wait_until_quiet(before, 3 * self.renew_seconds, fd)
 
-    def _wait_until_quiet(self, before: Holder, seconds: float) -> None:
+    def _has_ended(self, before: Holder, fd: int | None) -> bool:
+        """Whether the kernel says that every process of the last holder is dead."""
+        if fd is None or before.host != socket.gethostname():
+            return False
+        is_local = files.is_local(_path(self.url))
+        if not before.is_here:
+            # This machine was started again, or another one has its name: that one cannot reach a disk of ours.
+            return is_local and _is_own_disk(fd)
+        if before.lock in (_lock_id(fd), "" if is_local else None):
+            return True
+        # Somebody has removed the lock file or copied the storage.
+        return is_local and not before.is_alive and not is_open(before.lock)
+
+    def _wait_until_quiet(self, before: Holder, seconds: float, fd: int | None) -> None:
         """Return when the lease was released or not renewed for so long; the driver of a killed run renews it too."""
         started = renewed = time.monotonic()
         last = before
-        while (now := time.monotonic()) - renewed < seconds:
+        while (now := time.monotonic()) - renewed < seconds and not self._has_ended(before, fd):
             found = read(self.url)
             if found is not None and found.name == before.name and found.released:
                 return
@@ -370,6 +380,17 @@ def _lock_id(fd: int | None) -> str:
         return ""
     found = os.fstat(fd)
     return f"{found.st_dev}:{found.st_ino}"
+
+
+def _is_own_disk(fd: int) -> bool:
+    """Whether the file is on a disk that no other machine has mounted."""
+    device = os.fstat(fd).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = Path("/proc/self/mountinfo")
+    lines = mounts.read_text(encoding="utf-8").splitlines() if mounts.exists() else []
+    types = {line.partition(" - ")[2].split()[0] for line in lines if line.split()[2] == number}
+    # Network file systems have no device, and these two share one.
+    return bool(os.major(device) and types) and types.isdisjoint({"gfs2", "ocfs2"})
 
 
 def _create(url: str) -> bool:

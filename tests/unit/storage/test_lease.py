@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -410,6 +411,46 @@ def test_without_a_lock_a_killed_run_that_renews_no_more_is_waited_for_as_long_a
 
     assert time.monotonic() - began >= 1.5
     assert taken.holder.token == 2
+
+
+def test_after_a_reboot_nobody_is_waited_for_on_a_disk_of_this_machine(tmp_path: Path):
+    held = acquirer(tmp_path / "lease").acquire()
+    os.close(held.fd or 0)
+    Path(held.url).write_text(json.dumps(asdict(replace(held.holder, boot="the one before"))))
+
+    assert LeaseAcquirer(held.url, pytest.fail).acquire().holder.token == 2
+
+
+def test_after_a_reboot_a_disk_that_others_share_is_watched_first(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(lease, "_is_own_disk", lambda _: False)
+    held = acquirer(tmp_path / "lease").acquire()
+    os.close(held.fd or 0)
+    Path(held.url).write_text(json.dumps(asdict(replace(held.holder, boot="the one before"))))
+
+    with pytest.raises(LeaseHeldError, match="is held by"):
+        acquirer(held.url).acquire()
+
+
+def test_a_copied_storage_is_not_waited_for(tmp_path: Path):
+    process = holding(tmp_path / "lease")
+    process.kill()
+    process.wait()
+    (tmp_path / "copy").mkdir()
+    shutil.copy(tmp_path / "lease", tmp_path / "copy")
+
+    assert LeaseAcquirer(str(tmp_path / "copy/lease"), pytest.fail).acquire().holder.token == 2
+
+
+def test_the_driver_of_a_killed_run_is_waited_for_although_its_lock_file_was_removed(tmp_path: Path):
+    process = holding(tmp_path / "lease", "child")
+    process.kill()
+    process.wait()
+    (tmp_path / "lease.lock").unlink()
+    said: list[str] = []
+
+    LeaseAcquirer(str(tmp_path / "lease"), said.append, renew_seconds=0.05, stale_seconds=0.5).acquire()
+
+    assert "waiting for the driver of a killed run to end" in said[0]
 
 
 def test_without_a_lock_a_supervisor_that_lives_is_not_waited_for(bucket: str):
