@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import feed, restart, targets
+from benchmarks import durability, feed, restart, targets
 from benchmarks.lookup import scan_against_lookup
 from penstock import jars
 from penstock.connectors.kafka import create_topics
@@ -51,6 +51,7 @@ def main() -> None:
         "tests": tests_are_quick,
         "catch-up": catch_up,
         "targets": targets.main,
+        "durability": durability.main,
         "lookup": scan_against_lookup,
         "restart": restart.main,
         "page": page_is_light,
