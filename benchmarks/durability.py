@@ -81,7 +81,8 @@ def _run(servers: str, place: Path, patch: Path | None) -> float:
     paths = [str(patch)] if patch else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
     batches: list[float] = []
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment) as run:
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, env=environment, **pipes) as run:
         for line in run.stderr or ():
             batch = re.search(r"rows/s, ([\d.]+) s", line)
             if batch:

@@ -10,17 +10,14 @@ import json
 import random
 import shutil
 import signal
-import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
-import pyarrow.dataset
 import pytest
-from deltalake import DeltaTable
 from tests.faults.world import World
 from tests.services.command import penstock, started, until
 
@@ -104,14 +101,8 @@ def cut_power(world: World, disk: Disk, chance: random.Random) -> None:
 
 def judge(world: World, disk: Disk) -> None:
     """Every id is in every target, once; none of the readers is Spark."""
-    expected = Counter(world.sent)
-    folder = pyarrow.dataset.dataset(disk.place / "out", format="parquet").to_table()["value"].to_pylist()
-    assert Counter(folder) == expected, "files"
-    assert Counter(DeltaTable(str(disk.place / "delta")).to_pyarrow_table()["value"].to_pylist()) == expected, "delta"
-    with closing(sqlite3.connect(disk.place / "shop.db")) as connection:
-        assert Counter(row[0] for row in connection.execute("SELECT value FROM ids")) == expected, "jdbc"
-    assert Counter(message.value().decode() for message in world.kafka.committed(world.target)) == expected, "kafka"
-    assert Counter(lake(disk.place / "lake")) == expected, "native files"
+    world.judge_targets(disk.place)
+    assert Counter(lake(disk.place / "lake")) == Counter(world.sent), "native files"
 
 
 def lake(folder: Path) -> Iterator[str]:

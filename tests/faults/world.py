@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import textwrap
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pyarrow.dataset
 from confluent_kafka import Message, Producer
+from deltalake import DeltaTable
 from tests.conftest import Project
 from tests.services.fixtures import Kafka
 
@@ -123,6 +125,17 @@ class World:
         assert not files - wanted, f"{sum((files - wanted).values())} twice in the folder"
         again = sum((records - wanted).values())
         assert again <= repeated, f"{again} records twice in the topic, at most {repeated} may be"
+
+    def judge_targets(self, folder: Path) -> None:
+        """Every id once in `out`, `delta`, `shop.db` and the topic; none of the readers is Spark."""
+        wanted = Counter(self.sent)
+        parquet = pyarrow.dataset.dataset(folder / "out", format="parquet").to_table()
+        assert Counter(parquet["value"].to_pylist()) == wanted, "files"
+        delta = DeltaTable(str(folder / "delta")).to_pyarrow_table()
+        assert Counter(delta["value"].to_pylist()) == wanted, "delta"
+        with closing(sqlite3.connect(folder / "shop.db")) as connection:
+            assert Counter(row[0] for row in connection.execute("SELECT value FROM ids")) == wanted, "jdbc"
+        assert self.records() == wanted, "kafka"
 
     def resume(self, spark: SparkSession) -> None:
         """Continue from the checkpoint and read what is there, as a driver does, but with a Spark that runs already."""

@@ -107,7 +107,12 @@ def _fsync_output(url: str, log: Mapping[str, bytes]) -> None:
     """The same for output for which Spark keeps a log."""
     if not log or not files.is_local(url):
         return
-    entries = [entry for name, content in log.items() if name.isdigit() for entry in log_entries(content)]
+    entries = [entry for content in log.values() for entry in log_entries(content)]
+    if any(name.endswith(".compact") for name in log):
+        # It names the output of every batch before as well, which is on the disk.
+        older = [name for name in files.list_names(url) if name not in log and not name.startswith(".")]
+        known = {str(entry["path"]) for name in older for entry in log_entries(files.read(f"{url}/{name}") or b"v")}
+        entries = [entry for entry in entries if entry["path"] not in known]
     data = [path for path in map(output_path, entries) if path is not None and path.exists()]
     files.fsync_files([*data, *(Path(url, name) for name in log)])
 
