@@ -49,7 +49,7 @@ def topics(broker: str) -> None:
     """The topics that the scripts name, with a record or two."""
     from confluent_kafka import Producer
 
-    from penstock.connectors.kafka.topics import create_topics
+    from penstock.connectors.kafka import create_topics
 
     create_topics(broker, tuple(RECORDS))
     producer = Producer({"bootstrap.servers": broker})

@@ -63,7 +63,7 @@ def schedule(chance: random.Random, count: int) -> Iterator[tuple[str, str]]:
 
 def strike(world: World, run: Running, moment: str, victims: str, chance: random.Random) -> None:
     """Kill the driver, all of it or a part, at a moment."""
-    until(lambda: driver_of(run) is not None and has_jvm(run), f"a driver\n{run.said[-2000:]}")
+    until(lambda: has_jvm(run) or run.process.poll() is not None, f"a driver\n{run.said[-2000:]}")
     before = world.last("commits")
     until(lambda: world.last("commits") > before or run.process.poll() is not None, f"a batch\n{run.said[-2000:]}")
     assert run.process.poll() is None, run.said
@@ -134,7 +134,7 @@ FOUR = """
           - delta: {{path: delta}}
           - jdbc: {{url: "jdbc:sqlite:{more}/shop.db", table: ids, create: true}}
           - kafka: {{servers: "{servers}", topic: {target}, value_column: value, delivery: exactly-once}}
-      totals: {{from: totals, mode: update, delta: {{path: totals, keys: [start]}}}}
+      sums: {{from: totals, mode: update, delta: {{path: totals, key: [start]}}}}
 """
 
 

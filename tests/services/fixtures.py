@@ -19,7 +19,7 @@ from tests.services import postgres as server
 from tests.services.secured import SecuredBroker, secured_broker
 
 from penstock import cql, jars
-from penstock.connectors.kafka.topics import create_topics
+from penstock.connectors.kafka import create_topics
 from penstock.processes import identity
 from penstock.services import Cassandra, KafkaBroker
 from penstock.services.kafka import free_port

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import BuildError
-from penstock.spark.columns import column
+from penstock.spark import column
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from penstock.engine.payload import STRUCTURED, Payload, parse_schema, short
 from penstock.errors import CallError
 from penstock.model import Source, Watermark
 from penstock.options import seconds
-from penstock.spark.columns import column
+from penstock.spark import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.connectors.files import CORRUPT
 from penstock.model import Decode
 from penstock.options import quote
-from penstock.spark.columns import column
+from penstock.spark import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

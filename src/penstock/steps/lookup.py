@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from penstock.connector import BuildsRows, LookupRequest, LookupTable, SourceOptions, StepOptions
 from penstock.errors import BuildError
 from penstock.options import Duration, quote, seconds
-from penstock.spark.columns import column
+from penstock.spark import column
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:

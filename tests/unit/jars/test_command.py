@@ -6,11 +6,11 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from tools.pin_jars import lock_lines
 
 from penstock.cli.jars import command
 from penstock.errors import CallError
 from penstock.jars import GROUPS, LOCK, cache_folder
-from penstock.jars.pin import lock_lines
 
 
 @pytest.fixture

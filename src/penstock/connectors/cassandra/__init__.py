@@ -14,7 +14,7 @@ from penstock.connectors.cassandra._common import SESSIONS, CassandraOptions, lo
 from penstock.connectors.cassandra._table import Table, TablePlan, diff_schema
 from penstock.errors import BuildError
 from penstock.options import Duration, Names, Options, seconds
-from penstock.spark.columns import column
+from penstock.spark import column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

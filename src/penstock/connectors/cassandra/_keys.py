@@ -21,7 +21,7 @@ from penstock.connectors.cassandra._table import Access, Table, require_readable
 from penstock.cql import connect
 from penstock.errors import BuildError
 from penstock.options import quote
-from penstock.spark.columns import column
+from penstock.spark import column
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import cql
 from penstock.connectors.cassandra._table import Access, Table
-from penstock.spark.columns import column
+from penstock.spark import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

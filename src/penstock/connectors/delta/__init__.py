@@ -21,7 +21,7 @@ from penstock.connectors._table_schema import (
 )
 from penstock.errors import BuildError
 from penstock.options import Duration, Names, Options, parse_time, seconds
-from penstock.spark.columns import column
+from penstock.spark import column
 from penstock.spark.delta import DeltaTable
 from penstock.spark.internals import clone_session, move_to_session
 from penstock.text import join_words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.connectors.jdbc._connection import Column, Connection, TableName
 from penstock.options import quote
-from penstock.spark.columns import column
+from penstock.spark import column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

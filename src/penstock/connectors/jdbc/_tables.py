@@ -14,7 +14,7 @@ from penstock.connectors._table_schema import SchemaDiff, TableColumn
 from penstock.connectors.jdbc._connection import Column, Connection, TableName
 from penstock.connectors.jdbc._databases import Database
 from penstock.errors import BuildError, RunError
-from penstock.spark.columns import column
+from penstock.spark import column
 from penstock.text import join_words
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.connector import Fact, PrintStatus
+from penstock.connectors.kafka._common import QUIET, MissingTopicError
 from penstock.connectors.kafka._handshake import (
     CertificateSummary,
     Handshake,
@@ -27,7 +28,6 @@ from penstock.connectors.kafka._handshake import (
     untrusted_error,
 )
 from penstock.connectors.kafka.security import Security
-from penstock.connectors.kafka.topics import QUIET, MissingTopicError
 from penstock.errors import PenstockError, RefusedError, UnreachableError
 from penstock.text import Waiting, join_words
 

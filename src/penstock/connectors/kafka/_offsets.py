@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from penstock.connector import Gap
-from penstock.connectors.kafka.topics import QUIET
+from penstock.connectors.kafka._common import QUIET
 from penstock.errors import PenstockError, UnreachableError
 
 Positions = Mapping[str, Mapping[str, int]]

@@ -1,4 +1,4 @@
-"""python -m penstock.jars.pin [--alone] GROUP ORGANISATION:NAME:VERSION...: print lines for jars.lock."""
+"""python -m tools.pin_jars [--alone] GROUP ORGANISATION:NAME:VERSION...: print lines for jars.lock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _line(group: str, path: Path) -> str:
 
 def main() -> None:
     """Print the lock lines."""
-    parser = argparse.ArgumentParser(prog="python -m penstock.jars.pin", description="Print lines for jars.lock.")
+    parser = argparse.ArgumentParser(prog="python -m tools.pin_jars", description="Print lines for jars.lock.")
     parser.add_argument("group")
     parser.add_argument("jars", nargs="+", metavar="ORGANISATION:NAME:VERSION")
     parser.add_argument("--alone", action="store_true", help="Only these jars, without their dependencies.")
