@@ -78,16 +78,16 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     made.unmount()
 
 
+def newest(commits: Path) -> int:
+    return max((int(each.name) for each in commits.glob("[0-9]*")), default=-1)
+
+
 def cut_power(world: World, disk: Disk, chance: random.Random) -> None:
     """Run, and lose the power at some moment of some batch."""
     commits = disk.place / "storage/copy/checkpoints/out/commits"
     with started("run", "copy.yaml", folder=world.folder) as run:
-        before = len(list(commits.glob("[0-9]*")))
-        wanted = before + chance.randrange(1, 4)
-        until(
-            lambda: len(list(commits.glob("[0-9]*"))) >= wanted or run.process.poll() is not None,
-            f"batches\n{run.said}",
-        )
+        wanted = newest(commits) + chance.randrange(1, 4)
+        until(lambda: newest(commits) >= wanted or run.process.poll() is not None, f"batches\n{run.said}")
         assert run.process.poll() is None, run.said
         until(lambda: chance.random() < 0.2, "some moment")
         family = run.family

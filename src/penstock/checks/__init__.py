@@ -21,15 +21,7 @@ from penstock.checks.places import (
     sinks_write_apart,
     storage_is_no_input,
 )
-from penstock.checks.queries import (
-    append_has_watermark,
-    columns_mean_what_they_say,
-    complete_has_aggregation,
-    keys_come_again,
-    mode_fits_sink,
-    targets_can_share,
-    windows_end,
-)
+from penstock.checks.queries import columns_mean_what_they_say, keys_come_again, mode_fits_sink, targets_can_share
 from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
 from penstock.checks.sources import (
     lookups_are_into_tables,
@@ -46,11 +38,29 @@ from penstock.checks.sql import (
     sql_stays_as_written,
     sql_uses_spark_windows,
 )
+from penstock.checks.streaming import (
+    append_has_watermark,
+    chains_append,
+    complete_has_aggregation,
+    dedupe_has_watermark,
+    distinct_is_approximate,
+    ids_come_from_records,
+    joins_keep_streams,
+    joins_of_streams_end,
+    running_has_watermark,
+    sessions_fit,
+    streams_are_combined,
+    streams_are_not_sorted,
+    streams_are_not_windowed,
+    streams_are_whole,
+    subqueries_are_static,
+    trigger_fits_steps,
+    windows_end,
+)
 from penstock.checks.triggers import (
     trigger_fits_mode,
     trigger_fits_sink,
     trigger_fits_sources,
-    trigger_fits_steps,
     trigger_is_long_enough,
 )
 from penstock.model import Finding, Pipeline
@@ -81,6 +91,19 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     complete_has_aggregation,
     append_has_watermark,
     windows_end,
+    sessions_fit,
+    joins_keep_streams,
+    joins_of_streams_end,
+    chains_append,
+    streams_are_not_sorted,
+    streams_are_not_windowed,
+    streams_are_whole,
+    streams_are_combined,
+    distinct_is_approximate,
+    subqueries_are_static,
+    ids_come_from_records,
+    dedupe_has_watermark,
+    running_has_watermark,
     keys_come_again,
     columns_mean_what_they_say,
     trigger_fits_sink,
@@ -102,5 +125,5 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
 
 def check(pipeline: Pipeline) -> list[Finding]:
     """All violations of the rules, errors and warnings, in file order."""
-    found = [finding for rule in RULES for finding in rule(pipeline)]
+    found = dict.fromkeys(finding for rule in RULES for finding in rule(pipeline))
     return sorted(found, key=lambda finding: finding.at)

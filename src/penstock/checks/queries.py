@@ -1,20 +1,11 @@
-"""Queries: output modes, watermarks, targets, and what a replayed batch or a record of Kafka means."""
+"""Queries: output modes, targets, and what a replayed batch or a record of Kafka means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from penstock.checks.sql_text import (
-    locate_line,
-    sources_of,
-    sql_steps,
-    sql_text,
-    steps_of,
-    surely_does_not_group,
-    surely_groups,
-    surely_groups_by_time,
-)
+from penstock.checks.sql_text import locate_line, sql_steps, sql_text
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Token, parse
 from penstock.text import join_words
@@ -40,43 +31,6 @@ def targets_can_share(pipeline: Pipeline) -> Iterator[Finding]:
                 says = f"sink {sink.name!r}: {target.connector.kind} must be the only target and get all rows"
                 at = pipeline.where(sink, *target.keys)
                 yield Finding("targets-can-share", at, says, "give it a separate sink")
-
-
-def complete_has_aggregation(pipeline: Pipeline) -> Iterator[Finding]:
-    """Mode complete rewrites the whole result, so there is an aggregation."""
-    for sink in pipeline.sinks:
-        steps = steps_of(pipeline, sink.reads)
-        if sink.mode == "complete" and sources_of(pipeline, sink.reads) and all(map(surely_does_not_group, steps)):
-            says = f"sink {sink.name!r} has mode 'complete', and {sink.reads!r} does not aggregate"
-            fix = "use append, or GROUP BY in a step"
-            yield Finding("complete-has-aggregation", pipeline.where(sink, "mode"), says, fix)
-
-
-def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
-    """Mode append writes a group when it is final, which takes a watermark."""
-    for sink in pipeline.sinks:
-        steps, sources = steps_of(pipeline, sink.reads), sources_of(pipeline, sink.reads)
-        only_sql = all(sql_text(step) is not None for step in steps)
-        groups = next((step.name for step in steps if surely_groups(pipeline, step)), None)
-        if sink.mode == "append" and groups and only_sql and not any(source.watermark for source in sources):
-            says = (
-                f"sink {sink.name!r} appends the groups of step {groups!r}, and no source has a watermark to end them"
-            )
-            fix = "add 'watermark' to the source, or use mode update or complete"
-            yield Finding("append-has-watermark", pipeline.where(sink, "mode"), says, fix)
-
-
-def windows_end(pipeline: Pipeline) -> Iterator[Finding]:
-    """State of time windows is dropped after a watermark has passed them, so a source has one."""
-    for step in pipeline.steps:
-        if not surely_groups_by_time(pipeline, step):
-            continue
-        sources = [source for source in sources_of(pipeline, step.name) if not source.static]
-        # Mode complete keeps every window by design, and mode append is refused without a watermark.
-        updates = any(sink.mode == "update" for sink in pipeline.sinks if step.name in pipeline.upstream(sink.reads))
-        if updates and not any(source.watermark for source in sources):
-            says = f"step {step.name!r} groups by windows, and no source has a watermark: its state grows without limit"
-            yield Finding("windows-end", step.at, says, "add 'watermark' to the source", "warning")
 
 
 # Each returns something else when a batch is replayed; now() does not: it is the batch time in the offset log.

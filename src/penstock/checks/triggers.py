@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.checks.sql_text import sources_of, steps_of, surely_groups
+from penstock.checks.sql_text import sources_of
 from penstock.connector import MICRO_BATCHES
 from penstock.model import Finding, Pipeline, Sink
 from penstock.options import seconds
@@ -59,16 +59,6 @@ def trigger_is_long_enough(pipeline: Pipeline) -> Iterator[Finding]:
             says = f"sink {sink.name!r}: trigger '{sink.trigger}' is shorter than {least}"
             fix = f"use 'real-time {_MIN_SECONDS} seconds'; rows are written as they arrive, not at the end of it"
             yield Finding("trigger-is-long-enough", pipeline.where(sink, "trigger"), says, fix)
-
-
-def trigger_fits_steps(pipeline: Pipeline) -> Iterator[Finding]:
-    """A continuous or real-time query groups nothing."""
-    for sink in pipeline.sinks:
-        grouping = (step.name for step in steps_of(pipeline, sink.reads) if surely_groups(pipeline, step))
-        name = next(grouping, None)
-        if not sink.trigger.has_micro_batches and name:
-            says = f"sink {sink.name!r}: step {name!r} groups rows, which trigger '{sink.trigger}' cannot do"
-            yield Finding("trigger-fits-steps", pipeline.where(sink, "trigger"), says, "use a duration like '1 second'")
 
 
 def _finding(pipeline: Pipeline, sink: Sink, rule: str, says: str, triggers: frozenset[str]) -> Finding:

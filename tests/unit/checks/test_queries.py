@@ -35,7 +35,7 @@ def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="d
         {"step": GROUPS, "mode": "complete"},
         {"step": WINDOWS, "mode": "complete"},
         {"step": WINDOWS, "mode": "update", "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
-        {"step": GROUPS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
+        {"step": WINDOWS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
         {"step": "SELECT my_udaf(value) AS n FROM a", "mode": "complete"},
         {"step": "{python: 'm:f', reads: [a]}", "mode": "complete"},
@@ -58,8 +58,8 @@ def test_what_fits_is_fine(findings, given):
         ),
         (
             {"step": WINDOWS, "mode": "update"},
-            "a.yaml:4: warning: step 'g' groups by windows, and no source has a watermark: "
-            "its state grows without limit; add 'watermark' to the source",
+            "a.yaml:4: warning: step 'g' groups by windows without a watermark: its state grows without limit; "
+            "add 'watermark' to the source, on the column of the window",
         ),
         (
             {"mode": "complete"},
@@ -67,8 +67,8 @@ def test_what_fits_is_fine(findings, given):
         ),
         (
             {"step": GROUPS},
-            "a.yaml:9: sink 'b' appends the groups of step 'g', and no source has a watermark to end them; "
-            "add 'watermark' to the source, or use mode update or complete",
+            "a.yaml:4: step 'g' has GROUP BY without an event time, and sink 'b' appends: no group is ever final; "
+            "add 'watermark' to the source and group by a window of that column, or use mode update or complete",
         ),
         (
             {"source": KAFKA, "sink": "files: {path: out}", "trigger": "continuous 1 second"},
@@ -96,8 +96,8 @@ def test_what_fits_is_fine(findings, given):
         ),
         (
             {"trigger": "continuous 1 second", "step": GROUPS, "mode": "update"},
-            "a.yaml:10: sink 'b': step 'g' groups rows, which trigger 'continuous 1 second' cannot do; "
-            "use a duration like '1 second'",
+            "a.yaml:4: step 'g' groups rows, which trigger 'continuous 1 second' of sink 'b' cannot do; "
+            "use a duration like '1 second' as trigger",
         ),
     ],
 )

@@ -1,0 +1,127 @@
+"""What Spark's streaming checker sees of a query, known without Spark: a small plan of each stream.
+
+A plan has the shape of Spark's logical plan as far as the checker asks about it: which operators there are, which of
+them read a stream, and which columns carry a watermark. What cannot be known is an operator `unknown`, or columns that
+are None; a rule that would need them says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from penstock.model import Location
+
+Kind = Literal[
+    "scan", "project", "filter", "aggregate", "distinct", "join", "union", "except", "intersect", "sort", "limit",
+    "offset", "sample", "over", "subquery", "dedupe", "stateful", "watermark", "cte", "generate", "unknown",
+]  # fmt: skip
+
+
+_AGGREGATIONS: tuple[Kind, ...] = ("aggregate", "distinct")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a plan."""
+
+    name: str
+    has_watermark: bool | None = False
+    """Whether the watermark is on it: a plain column, renamed or not, or a time window over one; None if unknown."""
+    is_session: bool = False
+    """Whether it is a session window."""
+    type: str = ""
+    """Without parameters, in lower case; empty if unknown."""
+
+    def renamed(self, name: str) -> Column:
+        """The same column under another name, which does not change what Spark knows of it."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Equality:
+    """What the condition of a join of two streams says about time."""
+
+    has_keys: bool = False
+    """Whether rows are joined by an equality."""
+    has_time_key: bool = False
+    """Whether one of the equal columns has a watermark."""
+    ends_left: bool = False
+    """Whether a bound tells when a row of the left side can no longer be joined."""
+    ends_right: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """An operator and those below it."""
+
+    kind: Kind
+    at: Location
+    step: str = ""
+    children: tuple[Plan, ...] = ()
+    columns: tuple[Column, ...] | None = None
+    """What it returns; None if that is unknown."""
+    streams: bool = False
+    """Whether its rows keep coming."""
+    keys: tuple[Column, ...] | None = ()
+    """Of an aggregation: what it groups by, as far as these are columns or windows; None if unknown."""
+    side: str = ""
+    """Of a join: inner, cross, left, right, full, semi or anti."""
+    on: Equality | None = None
+    says: str = ""
+    """What the user wrote, where a rule shows it."""
+    calls: frozenset[str] = frozenset()
+    """The functions that its own expressions call, in lower case."""
+    mode: str = ""
+    """Of a stateful operator: the output mode that it needs, if only one."""
+
+    has_aggregation: bool = field(init=False)
+    """Whether it is, or is above, an aggregation over a stream."""
+    is_known: bool = field(init=False)
+    """Whether nothing of it is unknown."""
+
+    def __post_init__(self) -> None:
+        own = self.streams and self.kind in _AGGREGATIONS
+        object.__setattr__(self, "has_aggregation", own or any(child.has_aggregation for child in self.children))
+        object.__setattr__(self, "is_known", self.kind != "unknown" and all(each.is_known for each in self.children))
+
+    def walk(self) -> Iterator[Plan]:
+        """This operator and all below it, from the top, each once: a stream may be read in many places."""
+        waiting, seen = [self], {id(self)}
+        while waiting:
+            plan = waiting.pop()
+            yield plan
+            for child in reversed(plan.children):
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    waiting.append(child)
+
+    def find(self, *kinds: Kind) -> list[Plan]:
+        """The operators of some kinds, itself included, from the top."""
+        return [plan for plan in self.walk() if plan.kind in kinds]
+
+    @property
+    def aggregations(self) -> list[Plan]:
+        """The aggregations over a stream; DISTINCT is one."""
+        return [plan for plan in self.find(*_AGGREGATIONS) if plan.streams]
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether this operator itself keeps state that a watermark may drop."""
+        if not self.streams:
+            return False
+        if self.kind == "join":
+            return all(child.streams for child in self.children)
+        return self.kind in ("aggregate", "distinct", "stateful") or (
+            self.kind == "dedupe" and (self.mode == "watermark" or _has_watermark(self.keys))
+        )
+
+    def column(self, name: str) -> Column | None:
+        """The column of a name; None if there is none, or more than one."""
+        found = [column for column in self.columns or () if column.name.lower() == name.lower()]
+        return found[0] if len(found) == 1 else None
+
+
+def _has_watermark(columns: tuple[Column, ...] | None) -> bool:
+    return any(column.has_watermark for column in columns or ())

@@ -1,0 +1,438 @@
+"""The plan of a SELECT, from sqlglot's tree of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS
+from penstock.checks.join_condition import read_condition
+from penstock.checks.plan import Column, Equality, Kind, Plan
+from penstock.checks.sql_text import locate_line
+from penstock.model import Step
+from penstock.sql import parse
+
+_WINDOWS = ("window", "session_window")
+_KEPT = frozenset(
+    [
+        "from_",
+        "joins",
+        "laterals",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "distinct",
+        "order",
+        "sort",
+        "cluster",
+        "distribute",
+        "limit",
+        "offset",
+        "with_",
+        "expressions",
+        "hint",
+        "windows",
+        "operation_modifiers",
+    ]
+)
+"""The parts of a SELECT that a plan knows."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table of a FROM clause, under the name that columns are qualified with; or several that are joined."""
+
+    name: str
+    plan: Plan
+    joined: tuple[Relation, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Relation, ...]:
+        """The tables by the names that the user gave."""
+        return self.joined or (self,)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the names in an expression may mean."""
+
+    relations: tuple[Relation, ...]
+    extra: tuple[Column, ...] = ()
+    """Columns that only some clauses see: windows of GROUP BY, aliases."""
+
+    def column(self, expression: exp.Column) -> Column | None:
+        """The column; None if that is unknown or ambiguous."""
+        name, *qualifiers = [part.name for part in reversed(expression.parts)]
+        if not qualifiers:
+            return self._plain(name)
+        owner = [each.plan for each in self.relations if each.name.lower() == qualifiers[0].lower()]
+        if owner:
+            return owner[0].column(name)
+        # A field of a struct: Spark does not know a watermark of it.
+        return Column(name, has_watermark=False) if self._plain(expression.parts[0].name) else None
+
+    def _plain(self, name: str) -> Column | None:
+        # A column of a table has precedence over an alias.
+        found = [column for each in self.relations if (column := each.plan.column(name))]
+        extra = [column for column in self.extra if column.name.lower() == name.lower()]
+        if len(found) == 1 and all(each.plan.columns is not None for each in self.relations):
+            return found[0]
+        return extra[0] if extra and not found else None
+
+    def side(self, expression: exp.Column) -> int | None:
+        """Which of its relations a column belongs to; None if that is unknown."""
+        qualifier = expression.table.lower()
+        named = [place for place, each in enumerate(self.relations) if qualifier and each.name.lower() == qualifier]
+        if named:
+            return named[0]
+        if any(each.plan.columns is None for each in self.relations):
+            return None
+        first = expression.parts[0].name
+        found = [place for place, each in enumerate(self.relations) if each.plan.column(first)]
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(frozen=True)
+class SqlPlanner:
+    """Makes the plan of one step."""
+
+    step: Step
+    text: str
+    reads: dict[str, Plan]
+    ctes: dict[str, Plan] = field(default_factory=dict)
+
+    def plan(self) -> Plan:
+        """The plan of the text; unknown where sqlglot does not parse it."""
+        tree = parse(self.text).tree
+        return self._unknown() if tree is None else self._query(tree)
+
+    def _unknown(self, node: Any = None) -> Plan:
+        """What reads everything that the step, or a part of it, reads."""
+        names = {table.name.lower() for table in node.find_all(exp.Table)} if node is not None else None
+        known = {**{name.lower(): plan for name, plan in self.reads.items()}, **self.ctes}
+        read = tuple(plan for name, plan in known.items() if names is None or name in names)
+        return self._node("unknown", node, *read, columns=None)
+
+    def _node(self, kind: Kind, node: Any, *children: Plan, **facts: Any) -> Plan:
+        streams = any(child.streams for child in children)
+        facts = {"columns": children[0].columns if children else None, **facts}
+        line = self.text.count("\n", 0, _start(node)) + 1 if node is not None else 1
+        return Plan(kind, locate_line(self.step, line), self.step.name, children, streams=streams, **facts)
+
+    def _query(self, node: Any) -> Plan:
+        if with_ := node.args.get("with_"):
+            if with_.args.get("recursive"):
+                return self._unknown(node)
+            planner = self
+            for cte in with_.expressions:
+                made = planner._named(planner._query(cte.this), cte.args.get("alias"))
+                planner = replace(planner, ctes={**planner.ctes, cte.alias.lower(): made})
+            inner = node.copy()
+            inner.set("with_", None)
+            return self._node("cte", with_, planner._query(inner))
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            return self._modified(node, self._query(node.this))
+        if isinstance(node, exp.Select):
+            return self._select(node)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node)
+        return self._node("scan", node) if isinstance(node, exp.Values) else self._unknown(node)
+
+    def _set_operation(self, node: exp.SetOperation) -> Plan:
+        left, right = self._query(node.this), self._query(node.expression)
+        if node.args.get("by_name") or node.args.get("on"):
+            return self._unknown(node)
+        if isinstance(node, exp.Union):
+            made = self._node("union", node, left, right)
+            made = self._node("distinct", node, made) if node.args.get("distinct") else made
+        else:
+            made = self._node("except" if isinstance(node, exp.Except) else "intersect", node, left, right)
+        return self._modified(node, made)
+
+    def _select(self, node: exp.Select) -> Plan:
+        if any(value for name, value in node.args.items() if name not in _KEPT) or node.args.get("from_") is None:
+            return self._unknown(node) if node.args.get("from_") is not None else self._node("scan", node)
+        relation = self._from(node)
+        if relation is None:
+            return self._unknown(node)
+        below, scope = relation.plan, Scope(relation.parts)
+        if where := node.args.get("where"):
+            below = self._node("filter", where, self._with_subqueries(where, below), calls=_calls(where))
+        below, scope = self._grouped(node, below, scope)
+        windows = [each for part in _own_parts(node) for each in part.find_all(exp.Window)]
+        if windows:
+            below = self._node("over", windows[0], below, says=windows[0].this.sql("spark"))
+        for part in node.expressions:
+            below = self._with_subqueries(part, below)
+        columns = self._columns(node, scope)
+        calls = frozenset().union(*(_calls(part) for part in _own_parts(node)))
+        made = self._node("project", node, below, columns=columns, calls=calls)
+        made = self._node("distinct", node, made) if node.args.get("distinct") else made
+        return self._modified(node, made)
+
+    def _modified(self, node: Any, below: Plan) -> Plan:
+        """ORDER BY, SORT BY, CLUSTER BY, LIMIT and OFFSET."""
+        for name in ("order", "sort", "cluster"):
+            if part := node.args.get(name):
+                below = self._node("sort", part, below, says=f"{name.upper()} BY")
+        if part := node.args.get("offset"):
+            below = self._node("offset", part, below)
+        if part := node.args.get("limit"):
+            below = self._node("limit", part, below)
+        return below
+
+    def _from(self, node: exp.Select) -> Relation | None:
+        """The tables of FROM, joined; None if one of them cannot be understood."""
+        found = self._relation(node.args["from_"].this)
+        for join in node.args.get("joins") or ():
+            right = self._relation(join.this)
+            if found is None or right is None or join.args.get("method") == "ASOF":
+                return None
+            found = self._join(found, join, right)
+        for lateral in node.args.get("laterals") or ():
+            found = found and self._generate(found, lateral)
+        return found
+
+    def _relation(self, node: Any) -> Relation | None:
+        alias = node.args.get("alias")
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and len(node.parts) == 1:
+            name = node.name.lower()
+            by_name = {key.lower(): plan for key, plan in self.reads.items()}
+            found = self.ctes.get(name) or by_name.get(name)
+            if found is None or node.args.get("pivots") or node.args.get("joins") or node.args.get("laterals"):
+                return None
+        elif isinstance(node, exp.Subquery) and not node.args.get("pivots"):
+            found = self._query(node)
+        elif isinstance(node, exp.Values):
+            found = self._node("scan", node)
+        else:
+            return None
+        if node.args.get("sample"):
+            found = self._node("sample", node, found)
+        return Relation(node.alias_or_name, self._named(found, alias))
+
+    def _named(self, plan: Plan, alias: Any) -> Plan:
+        """The plan with the columns named in `AS t(a, b)`."""
+        names = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
+        if not names or plan.columns is None or len(names) != len(plan.columns):
+            return plan if not names else self._node("project", alias, plan, columns=None)
+        columns = tuple(column.renamed(name) for column, name in zip(plan.columns, names, strict=True))
+        return self._node("project", alias, plan, columns=columns)
+
+    def _generate(self, below: Relation, lateral: Any) -> Relation:
+        alias = lateral.args.get("alias")
+        names = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
+        is_view = bool(lateral.args.get("view"))
+        columns = (*below.plan.columns, *map(Column, names)) if below.plan.columns and names and is_view else None
+        made = self._node("generate" if is_view else "unknown", lateral, below.plan, columns=columns)
+        added = Relation(alias.name if alias is not None else "", replace(made, columns=tuple(map(Column, names))))
+        return Relation("", made, (*below.parts, added) if columns is not None else ())
+
+    def _join(self, left: Relation, join: exp.Join, right: Relation) -> Relation:
+        side = _side(join)
+        using = [each.name for each in join.args.get("using") or ()]
+        is_natural = join.args.get("method") == "NATURAL"
+        on = self._condition(join, left, right, using) if not is_natural else None
+        plan = self._node(
+            "join",
+            join,
+            left.plan,
+            right.plan,
+            side=side,
+            on=on,
+            columns=None if is_natural else _join_columns(left.plan, right.plan, side, using),
+            says=f"{left.name or left.plan.step} and {right.name}",
+            calls=_calls(join.args.get("on")),
+        )
+        if condition := join.args.get("on"):
+            plan = self._with_subqueries(condition, plan)
+        if side in ("semi", "anti"):
+            return Relation(left.name, plan, left.parts)
+        # A shared column has no side any more.
+        return Relation("", plan, () if using or is_natural else (*left.parts, right))
+
+    def _condition(self, join: exp.Join, left: Relation, right: Relation, using: list[str]) -> Equality | None:
+        if using:
+            columns = [plan.column(name) for name in using for plan in (left.plan, right.plan)]
+            if not all(columns):
+                return None
+            return Equality(True, any(column.has_watermark for column in columns if column))
+        scope, lefts = Scope((*left.parts, right)), len(left.parts)
+        return read_condition(join.args.get("on"), scope.column, lambda each: _is_right(scope, each, lefts))
+
+    def _grouped(self, node: exp.Select, below: Plan, scope: Scope) -> tuple[Plan, Scope]:
+        group = node.args.get("group")
+        parts = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
+        aggregates = [each for part in parts for each in _aggregates(part)]
+        if group is None and not aggregates:
+            strange = [part for part in parts for each in _own(part) if _name(each) and _name(each) not in FUNCTIONS]
+            # A function that Spark does not have may be an aggregate of the user's.
+            below = self._node("unknown", strange[0], below, columns=below.columns) if strange else below
+            return below, scope
+        keys = self._keys(node, group, scope) if group is not None else ()
+        distinct = [each for each in aggregates if each.find(exp.Distinct)]
+        says = distinct[0].sql("spark") if distinct else ""
+        made = self._node("aggregate", group or node, below, keys=keys, says=says, columns=None)
+        extra = tuple(key for key in keys or () if key.name)
+        made = self._node("filter", node.args["having"], made) if node.args.get("having") else made
+        return made, replace(scope, extra=extra)
+
+    def _keys(self, node: exp.Select, group: exp.Group, scope: Scope) -> tuple[Column, ...] | None:
+        """What is grouped by; None if one of them is unknown."""
+        if group.args.get("all"):
+            wanted = [_unalias(each) for each in node.expressions if not list(_aggregates(each))]
+        else:
+            sets = [each for name in ("rollup", "cube", "grouping_sets") for each in group.args.get(name) or ()]
+            wanted = [*group.expressions, *(leaf for each in sets for leaf in _leaves(each))]
+        found = [self._key(each, node, scope) for each in wanted]
+        return None if None in found else tuple(column for column in found if column is not None)
+
+    def _key(self, expression: Any, node: exp.Select, scope: Scope) -> Column | None:
+        selected = node.expressions
+        if isinstance(expression, exp.Literal) and expression.is_int and 0 < int(expression.name) <= len(selected):
+            expression = _unalias(selected[int(expression.name) - 1])
+        if isinstance(expression, exp.Column) and len(expression.parts) == 1 and scope.column(expression) is None:
+            aliases = {each.alias.lower(): each.this for each in selected if isinstance(each, exp.Alias)}
+            expression = aliases.get(expression.name.lower(), expression)
+        return self._column(expression, scope)
+
+    def _columns(self, node: exp.Select, scope: Scope) -> tuple[Column, ...] | None:
+        """What a SELECT returns."""
+        found: list[Column] = []
+        for each in node.expressions:
+            if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
+                added = self._star(each, scope)
+                if added is None:
+                    return None
+                found += added
+                continue
+            inner = _unalias(each)
+            if isinstance(inner, exp.UDTF) or isinstance(each, exp.Aliases) or _name(inner) in GENERATORS:
+                return None
+            column = self._column(inner, scope) or Column("", has_watermark=None)
+            found.append(column.renamed(each.alias_or_name or column.name))
+        return tuple(found)
+
+    def _star(self, star: Any, scope: Scope) -> tuple[Column, ...] | None:
+        changed = star.this if isinstance(star, exp.Column) else star
+        if any(changed.args.get(name) for name in ("except_", "replace", "rename", "ilike")):
+            return None
+        wanted = star.table.lower() if isinstance(star, exp.Column) else ""
+        plans = [each.plan for each in scope.relations if not wanted or each.name.lower() == wanted]
+        if not plans or any(plan.columns is None for plan in plans):
+            return None
+        return tuple(column for plan in plans for column in plan.columns or ())
+
+    def _column(self, expression: Any, scope: Scope) -> Column | None:
+        """What Spark knows of the value of an expression; None if that is unknown."""
+        expression = expression.unnest()
+        if isinstance(expression, exp.Column):
+            return scope.column(expression)
+        name = _name(expression)
+        arguments = expression.expressions if isinstance(expression, exp.Anonymous) else []
+        if name in (*_WINDOWS, "window_time") and arguments:
+            if not isinstance(arguments[0], exp.Column):
+                return Column(name, is_session=name == "session_window")
+            time = scope.column(arguments[0])
+            return time and Column(name, time.has_watermark, is_session=name == "session_window")
+        return Column("")
+
+    def _with_subqueries(self, expression: Any, below: Plan) -> Plan:
+        """The plan, and above it the subqueries of an expression that read a stream."""
+        for query in _queries(expression):
+            inner = self._query(query)
+            if inner.streams:
+                below = self._node("subquery", query, below, columns=below.columns)
+        return below
+
+
+def _is_right(scope: Scope, column: exp.Column, lefts: int) -> bool | None:
+    side = scope.side(column)
+    return None if side is None else side >= lefts
+
+
+def _side(join: exp.Join) -> str:
+    side, kind = (join.side or "").lower(), (join.kind or "").lower()
+    if kind in ("semi", "anti"):
+        return kind
+    if side in ("left", "right", "full"):
+        return side
+    return "cross" if kind == "cross" or not (join.args.get("on") or join.args.get("using")) else "inner"
+
+
+def _join_columns(left: Plan, right: Plan, side: str, using: list[str]) -> tuple[Column, ...] | None:
+    if left.columns is None or (right.columns is None and side not in ("semi", "anti")):
+        return None
+    if side in ("semi", "anti"):
+        return left.columns
+    shared = {name.lower() for name in using}
+    owner = right if side == "right" else left
+    first = [column for name in using if (column := owner.column(name))]
+    if side == "full":
+        # The two are merged by `coalesce`.
+        first = [Column(column.name) for column in first]
+    rest = [column for column in (*left.columns, *(right.columns or ())) if column.name.lower() not in shared]
+    return (*first, *rest)
+
+
+def _start(node: Any) -> int:
+    """Where its text begins, or near it: keywords have no position of their own."""
+    return next((each.meta["start"] for each in node.walk(bfs=False) if "start" in each.meta), 0)
+
+
+def _unalias(expression: Any) -> Any:
+    return expression.this if isinstance(expression, exp.Alias) else expression
+
+
+def _name(expression: Any) -> str:
+    """The name of a function that sqlglot has no class for."""
+    return expression.name.lower() if isinstance(expression, exp.Anonymous) else ""
+
+
+def _leaves(expression: Any) -> Iterable[Any]:
+    parts = expression.expressions
+    return [leaf for part in parts for leaf in _leaves(part)] if parts else [expression.unnest()]
+
+
+def _own(expression: Any) -> Iterator[Any]:
+    """The nodes of an expression without those of its subqueries."""
+    yield from expression.walk(prune=lambda each: isinstance(each, exp.Query) and each is not expression)
+
+
+def _own_parts(node: exp.Select) -> list[Any]:
+    """The expressions that are computed after grouping."""
+    return [*node.expressions, *(node.args[name] for name in ("qualify", "order", "sort") if node.args.get(name))]
+
+
+def _queries(expression: Any) -> list[Any]:
+    return [each for each in _own(expression) if isinstance(each, exp.Query)]
+
+
+def _aggregates(expression: Any) -> Iterator[Any]:
+    for each in _own(expression):
+        is_aggregate = isinstance(each, exp.AggFunc) or _name(each) in AGGREGATES
+        if is_aggregate and not _is_over(each):
+            yield each
+
+
+def _is_over(call: Any) -> bool:
+    """Whether a call is the function of an OVER, possibly with FILTER or IGNORE NULLS between."""
+    parent = call.parent
+    while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        parent = parent.parent
+    return isinstance(parent, exp.Window)
+
+
+def _calls(expression: Any) -> frozenset[str]:
+    """The functions that an expression calls, by any of their names."""
+    names: set[str] = set()
+    for each in _own(expression) if expression is not None else ():
+        if isinstance(each, exp.Anonymous):
+            names.add(each.name.lower())
+        elif isinstance(each, exp.Func):
+            names.update(name.lower() for name in each.sql_names())
+    return frozenset(names)

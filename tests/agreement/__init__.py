@@ -1,0 +1,1 @@
+"""Compares `penstock check` with Spark's own verdict on generated pipelines."""
