@@ -156,6 +156,17 @@ def _some_columns(scope: _Scope) -> Query:
     return Query("columns", f"SELECT {', '.join(names)} FROM {scope.rows.name}", _keep(scope.rows, names))
 
 
+def _qualified(scope: _Scope) -> Query:
+    names = list(scope.rows.columns)
+    how = {
+        "alias-star": f"SELECT t.* FROM {scope.rows.name} AS t",
+        "qualified": f"SELECT {', '.join(f't.{name}' for name in names)} FROM {scope.rows.name} AS t",
+        "quoted-names": f"SELECT {', '.join(f'`{name}`' for name in names)} FROM `{scope.rows.name}`",
+    }
+    label = scope.choose(list(how))
+    return Query(label, how[label], scope.rows)
+
+
 def _renamed_time(scope: _Scope) -> Query:
     time, key = scope.time(scope.rows), scope.key(scope.rows)
     if key == time or "moment" in scope.rows.columns:
@@ -208,6 +219,10 @@ def _plain_filter(scope: _Scope) -> Query:
 
 def _subquery_filter(scope: _Scope) -> Query:
     return _filter(scope, scope.choose([name for name in _FILTERS if name not in _PLAIN_FILTERS]))
+
+
+def _pipe(scope: _Scope) -> Query:
+    return Query("pipe", f"FROM {scope.rows.name} |> WHERE {scope.fill('{number} > 10')}", scope.rows)
 
 
 def _filter(scope: _Scope, label: str) -> Query:
@@ -270,8 +285,13 @@ def _expression(scope: _Scope) -> Query:
 
 def _lateral_view(scope: _Scope) -> Query:
     name, array = f"tag_{scope.number}", scope.fill("{array}")
-    sql = f"SELECT * FROM {scope.rows.name} LATERAL VIEW explode({array}) AS {name}"
-    return Query("lateral-view", sql, replace(scope.rows, columns={**scope.rows.columns, name: "string"}))
+    how = {
+        "lateral-view": f"LATERAL VIEW explode({array}) AS {name}",
+        "lateral-function": f", LATERAL explode({array}) AS t({name})",
+    }
+    label = scope.choose(list(how))
+    sql = f"SELECT * FROM {scope.rows.name} {how[label]}"
+    return Query(label, sql, replace(scope.rows, columns={**scope.rows.columns, name: "string"}))
 
 
 # Aggregations
@@ -323,10 +343,11 @@ def _group_by_window_again(scope: _Scope) -> Query:
 
 def _window_chain(scope: _Scope) -> Query:
     """Two aggregations in one SELECT."""
-    first = _aggregate(scope, "tumbling", {"slot": f"window({scope.time(scope.rows)}, '5 minutes')"})
+    slot = f"window({scope.time(scope.rows)}, '5 minutes')"
+    first = f"SELECT {slot} AS slot, count(*) AS part FROM {scope.rows.name} GROUP BY {slot}"
     how = scope.choose(["window(slot, '1 hour')", "window(window_time(slot), '1 hour')"])
-    sql = f"SELECT {how} AS wide, count(*) AS n FROM ({first.sql}) GROUP BY {how}"
-    rows = replace(first.rows, columns={"wide": _WINDOW, "n": "bigint"})
+    sql = f"SELECT {how} AS wide, count(*) AS n FROM ({first}) GROUP BY {how}"
+    rows = replace(scope.rows, columns={"wide": _WINDOW, "n": "bigint"}, time="", is_grouped=True)
     return Query("window-chain", sql, rows)
 
 
@@ -527,6 +548,23 @@ def _join_condition(scope: _Scope, left: Rows, right: Rows) -> tuple[str, str, t
     return label, f"{equal} AND a.slot_of = b.slot_of", (windows[0], windows[1])
 
 
+def _join_using(scope: _Scope) -> Query:
+    """Joins without ON: USING, and a list of tables with WHERE."""
+    left, right = scope.rows, scope.partner()
+    key = scope.choose([name for name in left.of(*_KEYS) if right.columns.get(name) == left.columns[name]])
+    others = [name for name in left.columns if name != key]
+    kind = scope.choose(["JOIN", "LEFT JOIN", "LEFT SEMI JOIN"])
+    how = {
+        "using": f"{left.name} AS a {kind} {right.name} AS b USING ({key})",
+        "comma": f"{left.name} AS a, {right.name} AS b WHERE a.{key} = b.{key}",
+        "comma-without-equality": f"{left.name} AS a, {right.name} AS b WHERE a.{key} > b.{key}",
+    }
+    label = scope.choose(list(how))
+    select = ", ".join(f"a.{name}" for name in (key, *others))
+    rows = _keep(left, [key, *others])
+    return Query(f"join-{label}-{_pair(left, right)}", f"SELECT {select} FROM {how[label]}", rows)
+
+
 def _join_values(scope: _Scope) -> Query:
     text, name = scope.column(scope.rows, "string"), f"weight_{scope.number}"
     values = f"(VALUES ('a', 1), ('b', 2)) AS v(label, {name})"
@@ -541,11 +579,19 @@ def _keep(rows: Rows, names: Sequence[str]) -> Rows:
     return replace(rows, columns=columns, time=time, has_watermark=rows.has_watermark and bool(time))
 
 
-_PLAIN: Mapping[Shape, int] = {_star: 3, _some_columns: 6, _renamed_time: 3, _plain_filter: 8, _changed_time: 1}
+_PLAIN: Mapping[Shape, int] = {
+    _star: 2,
+    _some_columns: 4,
+    _qualified: 2,
+    _renamed_time: 3,
+    _plain_filter: 5,
+    _changed_time: 2,
+}
 _SHAPES: Mapping[Shape, int] = {
     **_PLAIN,
     _expression: 12,
-    _lateral_view: 1,
+    _lateral_view: 2,
+    _pipe: 1,
     _clause: 9,
     _subquery_filter: 6,
     _group_by_key: 8,
@@ -560,6 +606,7 @@ _SHAPES: Mapping[Shape, int] = {
     _pivot: 1,
     _set_operation: 9,
     _join: 18,
+    _join_using: 3,
     _join_values: 1,
 }
 
@@ -637,9 +684,12 @@ class _Generator:
 
     def generate(self) -> Generated:
         (self.trigger,) = self.chance.choices(list(_TRIGGERS), list(_TRIGGERS.values()))
-        self.is_gentle = self.trigger.startswith(("continuous", "real-time")) and self.chance.random() < 0.6
+        self.is_gentle = self.trigger.startswith(("continuous", "real-time")) and self.chance.random() < 0.5
         self._add_sources()
         last = self._add_steps()
+        if "names" in self.rows and self.chance.random() < 0.03:
+            last = "names"
+            self.parts.append("sink-reads-table")
         sinks = [self._sink("out", self.rows[last], self.trigger)]
         if self.chance.random() < 0.15:
             first = self.chance.choice([name for name, rows in self.rows.items() if not rows.is_static])
@@ -718,7 +768,7 @@ class _Generator:
 
     def _add_sql_step(self, name: str, rows: Rows, number: int) -> None:
         scope = _Scope(self.chance, rows, self._other(rows), self.rows.get("names"), number)
-        is_plain = self.is_gentle or (number > 1 and self.chance.random() < 0.45)
+        is_plain = self.is_gentle or (number > 1 and self.chance.random() < 0.35)
         shapes = {**_PLAIN, _expression: 4, _join: 2} if self.is_gentle else _PLAIN if is_plain else _SHAPES
         query = _choose_query(scope, shapes)
         self.steps.append((name, f" |\n    {query.sql}"))
@@ -730,9 +780,11 @@ class _Generator:
 
     def _other(self, rows: Rows) -> Rows:
         """Another stream, or the same again."""
-        streams = [each for each in self.rows.values() if not each.is_static and not each.name.startswith("step_")]
-        others = [each for each in streams if each.name != rows.name]
-        return streams[1] if len(streams) > 1 and self.chance.random() < 0.8 else self.chance.choice(others or [rows])
+        sources = [each for each in self.rows.values() if not each.is_static and not each.name.startswith("step_")]
+        if len(sources) > 1 and self.chance.random() < 0.75:
+            return sources[1]
+        others = [each for each in self.rows.values() if not each.is_static and each.name != rows.name]
+        return self.chance.choice(others or [rows])
 
     def _add_stateful_step(self, name: str, rows: Rows) -> bool:
         keys = rows.of(*_KEYS)
@@ -772,7 +824,7 @@ class _Generator:
         return f"  {name}: {{from: {rows.name}, {connector}, mode: {mode}, trigger: {trigger}}}"
 
     def _mode(self, rows: Rows, trigger: str) -> str:
-        modes = {"append": 76, "update": 16, "complete": 8}
+        modes = {"append": 74, "update": 21, "complete": 5}
         if rows.is_grouped:
             modes = (
                 {"append": 50, "update": 27, "complete": 23}

@@ -192,7 +192,7 @@ class SqlPlanner:
             right = self._relation(join.this)
             if found is None or right is None or join.args.get("method") == "ASOF":
                 return None
-            found = self._join(found, join, right)
+            found = self._join(found, join, right, node.args.get("where"))
         for lateral in node.args.get("laterals") or ():
             found = found and self._generate(found, lateral)
         return found
@@ -232,11 +232,14 @@ class SqlPlanner:
         added = Relation(alias.name if alias is not None else "", replace(made, columns=tuple(map(Column, names))))
         return Relation("", made, (*below.parts, added) if columns is not None else ())
 
-    def _join(self, left: Relation, join: exp.Join, right: Relation) -> Relation:
+    def _join(self, left: Relation, join: exp.Join, right: Relation, where: Any) -> Relation:
         side = _side(join)
         using = [each.name for each in join.args.get("using") or ()]
         is_natural = join.args.get("method") == "NATURAL"
         on = self._condition(join, left, right, using) if not is_natural else None
+        if side in ("inner", "cross") and on is not None and where is not None and where.find(exp.EQ, exp.NullSafeEQ):
+            # Spark moves an equality of WHERE into the join.
+            on = replace(on, has_keys=True)
         plan = self._node(
             "join",
             join,
@@ -335,9 +338,7 @@ class SqlPlanner:
         name = _name(expression)
         arguments = expression.expressions if isinstance(expression, exp.Anonymous) else []
         if name in (*_WINDOWS, "window_time") and arguments:
-            if not isinstance(arguments[0], exp.Column):
-                return Column(name, is_session=name == "session_window")
-            time = scope.column(arguments[0])
+            time = self._column(arguments[0], scope)
             return time and Column(name, time.has_watermark, is_session=name == "session_window")
         return Column("")
 

@@ -209,6 +209,8 @@ def _stream_join(join: Plan, sink: Sink) -> tuple[str, str] | None:
         return f"{what}, and sink {sink.name!r} has mode {sink.mode!r}", "use mode append"
     if sink.mode == "complete":
         return f"{what}, and sink {sink.name!r} has mode 'complete'", "use mode append or update"
+    if on is not None and not on.has_keys:
+        return f"{what} has no equality of a column of each", "add one to ON, like a.id = b.id"
     if on is None or kind in ("inner", "cross"):
         return None
     ends = {"left": on.ends_left, "semi": on.ends_left, "right": on.ends_right, "full": on.ends_left or on.ends_right}

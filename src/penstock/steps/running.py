@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ALL = "_all"
+_DELAY = "spark.watermarkDelayMs"
+"""Spark's mark on the column of a watermark."""
 _TOTAL = re.compile(r"(sum|count|min|max)\((\*|\w+)\)")
 
 
@@ -89,6 +91,8 @@ def _require_time(rows: DataFrame, column: str) -> None:
     kind = rows.schema[column].dataType.typeName()
     if not kind.startswith("timestamp"):
         raise BuildError(f"{column!r} is {kind}, not a time; order by the column with the watermark")
+    if rows.isStreaming and _DELAY not in rows.schema[column].metadata:
+        raise BuildError(f"{column!r} has no watermark; order by the column with the watermark")
 
 
 def _parse_total(total: str) -> tuple[str, str]:
