@@ -284,6 +284,12 @@ class Pipeline:
         yield from ((sink, target.connector) for sink in self.sinks for target in sink.targets)
 
     @property
+    def runs_user_code(self) -> bool:
+        """Whether Python modules next to the file take part."""
+        parts = [*self.connectors, *(step.what for step in self.steps)]
+        return bool(self.listeners) or any(part.runs_user_code for part in parts)
+
+    @property
     def jar_groups(self) -> tuple[str, ...]:
         """The groups of jars that the session needs, each once."""
         decodes = [decode for source in self.sources for decode in (source.value, source.key) if decode]

@@ -9,6 +9,7 @@ sources and sinks  transcribed from Spark 4.2: the engine only meets them when a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from penstock.engine.prepare import absolute
 from penstock.model import Pipeline, Sink
 from penstock.options import seconds
 from penstock.spark.errors import summary
-from penstock.spark.internals import analyze, class_name, jvm, source_id, streaming_leaves, to_dataframe, to_list
+from penstock.spark.internals import analyze, class_name, jvm, streaming_leaves, to_dataframe, to_list
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,8 +88,8 @@ def _real_time_refusals(sink: Sink, rows: DataFrame) -> Iterator[str]:
     shortest_milliseconds = jvm(spark).org.apache.spark.network.util.JavaUtils.timeStringAsMs(shortest)
     if seconds(sink.trigger.interval) * 1000 < shortest_milliseconds:
         yield f"[INVALID_STREAMING_REAL_TIME_MODE_TRIGGER_INTERVAL] {sink.trigger} is shorter than Spark allows"
-    sources = [source_id(spark, leaf) for leaf in streaming_leaves(analyze(rows))]
-    if len(set(sources)) != len(sources):
+    # MicroBatchExecution makes one stream of relations that are equal, their attributes included.
+    if any(one.equals(other) for one, other in combinations(streaming_leaves(analyze(rows)), 2)):
         yield "[STREAMING_REAL_TIME_MODE.IDENTICAL_SOURCES_IN_UNION_NOT_SUPPORTED] a source is read twice"
     allowed = _allowed_operators(spark)
     operators = {str(node.getClass().getName()) for node in _streaming_nodes(_execution(rows).executedPlan())}

@@ -684,7 +684,7 @@ class _Generator:
 
     def generate(self) -> Generated:
         (self.trigger,) = self.chance.choices(list(_TRIGGERS), list(_TRIGGERS.values()))
-        self.is_gentle = self.trigger.startswith(("continuous", "real-time")) and self.chance.random() < 0.5
+        self.is_gentle = self.trigger.startswith(("continuous", "real-time")) and self.chance.random() < 0.4
         self._add_sources()
         last = self._add_steps()
         if "names" in self.rows and self.chance.random() < 0.03:
@@ -757,7 +757,7 @@ class _Generator:
     def _add_steps(self) -> str:
         """Chain steps; the name of the last."""
         last = next(iter(self.rows))
-        count = self.chance.choices([0, 1, 2, 3], [6, 50, 29, 15])[0]
+        count = self.chance.choices([0, 1, 2, 3], [5, 45, 32, 18])[0]
         for number in range(1, count + 1):
             name = f"step_{number}"
             is_stateful = not self.is_gentle and self.chance.random() < 0.1
@@ -768,7 +768,7 @@ class _Generator:
 
     def _add_sql_step(self, name: str, rows: Rows, number: int) -> None:
         scope = _Scope(self.chance, rows, self._other(rows), self.rows.get("names"), number)
-        is_plain = self.is_gentle or (number > 1 and self.chance.random() < 0.35)
+        is_plain = self.is_gentle or (number > 1 and self.chance.random() < 0.25)
         shapes = {**_PLAIN, _expression: 4, _join: 2} if self.is_gentle else _PLAIN if is_plain else _SHAPES
         query = _choose_query(scope, shapes)
         self.steps.append((name, f" |\n    {query.sql}"))

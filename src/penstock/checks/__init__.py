@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from penstock.checks.columns import columns_exist, functions_exist
 from penstock.checks.exposure import (
     driver_stays_on_loopback,
     outputs_stay_in_their_folders,
@@ -86,6 +87,8 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sql_comments_are_plain,
     sql_is_understood,
     sql_uses_spark_windows,
+    columns_exist,
+    functions_exist,
     mode_fits_sink,
     targets_can_share,
     complete_has_aggregation,

@@ -16,3 +16,10 @@ FUNCTIONS = frozenset().union(*_GROUPS.values())
 # Spark keeps a few of them in other groups.
 AGGREGATES = _GROUPS["agg_funcs"] | {"vector_avg", "vector_sum", "schema_of_variant_agg"}
 GENERATORS = _GROUPS["generator_funcs"]
+SYNTAX = frozenset(
+    {"try_cast", "timestampadd", "timestampdiff", "extract", "trim", "position", "substring", "overlay", "exists"}
+    | {"any", "some", "all", "in", "values", "row", "table", "stream", "identifier", "over", "within", "filter"}
+    | {"using", "on", "and", "or", "not", "then", "else", "when", "case", "is", "as", "by", "from", "select", "where"}
+    | {"having", "union", "between", "like", "rlike", "ilike"}
+)
+"""Words before a parenthesis that Spark's parser knows by itself."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.checks.ddl import DdlError, parse_columns
+from penstock.checks.names_in_sql import UnknownName
 from penstock.checks.plan import Column, Plan
 from penstock.checks.plan_of_sql import SqlPlanner
-from penstock.checks.sql_text import sql_text
+from penstock.checks.sql_text import sql_text, target_selections
 from penstock.model import Pipeline, Source, Step
 from penstock.steps.dedupe import DedupeStep
 from penstock.steps.lookup import LookupStep
@@ -13,56 +16,74 @@ from penstock.steps.processor import ProcessorStep
 from penstock.steps.running import RunningStep
 
 _STRUCTURED = ("json", "csv", "avro")
-_KEPT = "_plans"
+_KEPT = "_analysis"
 
 
-def plans(pipeline: Pipeline) -> dict[str, Plan]:
-    """The plan of each source and step that can be read; those in a cycle are missing. Made once per pipeline."""
-    kept: dict[str, Plan] | None = pipeline.__dict__.get(_KEPT)
+@dataclass(frozen=True)
+class Analysis:
+    """What is known of a pipeline without Spark."""
+
+    plans: dict[str, Plan]
+    """Of each source and step that can be read; those in a cycle are missing."""
+    unknown: dict[str, list[UnknownName]]
+    """The names in the SQL of a step, or of a target, that mean nothing."""
+
+
+def analyse(pipeline: Pipeline) -> Analysis:
+    """Plan every source, step and target; done once per pipeline."""
+    kept: Analysis | None = pipeline.__dict__.get(_KEPT)
     if kept is None:
         # As a cached property does it: a pipeline is frozen and knows nothing of plans.
-        kept = pipeline.__dict__[_KEPT] = _plans(pipeline)
+        kept = pipeline.__dict__[_KEPT] = _analyse(pipeline)
     return kept
 
 
-def _plans(pipeline: Pipeline) -> dict[str, Plan]:
-    found = {source.name: _of_source(source) for source in pipeline.sources}
+def _analyse(pipeline: Pipeline) -> Analysis:
+    found = Analysis({source.name: _of_source(source) for source in pipeline.sources}, {})
     waiting = list(pipeline.steps)
-    while ready := [step for step in waiting if found.keys() >= set(step.reads)]:
-        found |= {step.name: plan_of_step(step, found) for step in ready}
+    while ready := [step for step in waiting if found.plans.keys() >= set(step.reads)]:
+        for step in ready:
+            found.plans[step.name] = _of_step(step, found)
         waiting = [step for step in waiting if step not in ready]
+    for step in target_selections(pipeline):
+        if step.reads[0] in found.plans:
+            _of_step(step, found)
     return found
 
 
-def plan_of_step(step: Step, known: dict[str, Plan]) -> Plan:
-    """The plan of a step over those that it reads."""
-    reads = {name: known[name] for name in step.reads}
+def _of_step(step: Step, known: Analysis) -> Plan:
+    reads = {name: known.plans[name] for name in step.reads}
     text = sql_text(step)
     if text is not None:
-        return SqlPlanner(step, text, reads).plan()
+        planner = SqlPlanner(step, text, reads)
+        known.unknown[step.name] = planner.unknown
+        return planner.plan()
     what, children = step.what, tuple(reads.values())
     streams = any(plan.streams for plan in children)
     below = children[0] if children else None
     if isinstance(what, DedupeStep) and below is not None:
         keys = tuple(column for name in what.keys if (column := below.column(name)))
-        return Plan("dedupe", step.at, step.name, children, below.columns, streams, keys, mode=what.remember)
+        return Plan(
+            "dedupe", step.at, step.name, children, below.columns, below.is_open, streams, keys, mode=what.remember
+        )
     if isinstance(what, RunningStep) and below is not None:
         columns = below.columns and (*below.columns, *(Column(name) for name in what.totals))
-        return Plan("stateful", step.at, step.name, children, columns, streams, mode="append")
+        return Plan("stateful", step.at, step.name, children, columns, below.is_open, streams, mode="append")
     if isinstance(what, ProcessorStep):
-        return Plan("stateful", step.at, step.name, children, _of_ddl(what.output, what.event_time), streams)
+        return Plan("stateful", step.at, step.name, children, _of_ddl(what.output, what.event_time), streams=streams)
     if isinstance(what, LookupStep) and below is not None:
         added = tuple(Column(name) for name in what.columns)
         columns = (*below.columns, *added) if below.columns and added else None
-        return Plan("project", step.at, step.name, (below,), columns, below.streams)
-    return Plan("unknown", step.at, step.name, children, None, streams)
+        return Plan("project", step.at, step.name, (below,), columns, below.is_open, below.streams)
+    return Plan("unknown", step.at, step.name, children, streams=streams)
 
 
 def _of_source(source: Source) -> Plan:
     watermark = source.watermark.column if source.watermark else ""
     columns = _source_columns(source, watermark)
-    scan = Plan("scan", source.at, source.name, (), columns, not source.static)
-    return Plan("watermark", source.at, source.name, (scan,), columns, scan.streams) if watermark else scan
+    is_open = source.connector.declared_schema is not None
+    scan = Plan("scan", source.at, source.name, (), columns, is_open, not source.static)
+    return Plan("watermark", source.at, source.name, (scan,), columns, is_open, scan.streams) if watermark else scan
 
 
 def _source_columns(source: Source, watermark: str) -> tuple[Column, ...] | None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS
 from penstock.checks.join_condition import read_condition
+from penstock.checks.names_in_sql import UnknownName, unknown_columns
 from penstock.checks.plan import Column, Equality, Kind, Plan
 from penstock.checks.sql_text import locate_line
 from penstock.model import Step
@@ -49,6 +50,8 @@ class Relation:
     name: str
     plan: Plan
     joined: tuple[Relation, ...] = ()
+    is_qualified: bool = False
+    """Whether its columns need its name before them: those that USING has merged."""
 
     @property
     def parts(self) -> tuple[Relation, ...]:
@@ -75,9 +78,32 @@ class Scope:
         # A field of a struct: Spark does not know a watermark of it.
         return Column(name, has_watermark=False) if self._plain(expression.parts[0].name) else None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether all columns of all its tables are known."""
+        return all(each.plan.columns is not None and not each.plan.is_open for each in self.relations)
+
+    @property
+    def columns(self) -> list[Column]:
+        """Every column that a name without a qualifier may mean."""
+        plain = [each.plan for each in self.relations if not each.is_qualified]
+        return [*(column for plan in plain for column in plan.columns or ()), *self.extra]
+
+    def relation(self, name: str) -> Relation | None:
+        """The table of a name."""
+        return next((each for each in self.relations if each.name.lower() == name.lower()), None)
+
+    def has(self, expression: exp.Column) -> bool:
+        """Whether a column, or the struct that it is a field of, is there."""
+        names = [part.name.lower() for part in expression.parts]
+        owner = self.relation(names[0]) if len(names) > 1 else None
+        if owner is not None and any(column.name.lower() == names[1] for column in owner.plan.columns or ()):
+            return True
+        return any(column.name.lower() == names[0] for column in self.columns)
+
     def _plain(self, name: str) -> Column | None:
         # A column of a table has precedence over an alias.
-        found = [column for each in self.relations if (column := each.plan.column(name))]
+        found = [column for each in self.relations if not each.is_qualified and (column := each.plan.column(name))]
         extra = [column for column in self.extra if column.name.lower() == name.lower()]
         if len(found) == 1 and all(each.plan.columns is not None for each in self.relations):
             return found[0]
@@ -104,6 +130,10 @@ class SqlPlanner:
     text: str
     reads: dict[str, Plan]
     ctes: dict[str, Plan] = field(default_factory=dict)
+    outer: tuple[Scope, ...] = ()
+    """Of a subquery: what the queries around it read."""
+    unknown: list[UnknownName] = field(default_factory=list)
+    """Names that mean nothing, in all of the text."""
 
     def plan(self) -> Plan:
         """The plan of the text; unknown where sqlglot does not parse it."""
@@ -119,7 +149,8 @@ class SqlPlanner:
 
     def _node(self, kind: Kind, node: Any, *children: Plan, **facts: Any) -> Plan:
         streams = any(child.streams for child in children)
-        facts = {"columns": children[0].columns if children else None, **facts}
+        is_open = any(child.is_open for child in children)
+        facts = {"columns": children[0].columns if children else None, "is_open": is_open, **facts}
         line = self.text.count("\n", 0, _start(node)) + 1 if node is not None else 1
         return Plan(kind, locate_line(self.step, line), self.step.name, children, streams=streams, **facts)
 
@@ -161,18 +192,32 @@ class SqlPlanner:
             return self._unknown(node)
         below, scope = relation.plan, Scope(relation.parts)
         if where := node.args.get("where"):
-            below = self._node("filter", where, self._with_subqueries(where, below), calls=_calls(where))
+            below = self._node("filter", where, self._with_subqueries(where, below, scope), calls=_calls(where))
         below, scope = self._grouped(node, below, scope)
+        self._resolve(node, scope)
         windows = [each for part in _own_parts(node) for each in part.find_all(exp.Window)]
         if windows:
             below = self._node("over", windows[0], below, says=windows[0].this.sql("spark"))
         for part in node.expressions:
-            below = self._with_subqueries(part, below)
+            below = self._with_subqueries(part, below, scope)
         columns = self._columns(node, scope)
+        is_open = not scope.is_closed and any(each.is_star for each in node.expressions)
         calls = frozenset().union(*(_calls(part) for part in _own_parts(node)))
-        made = self._node("project", node, below, columns=columns, calls=calls)
+        made = self._node("project", node, below, columns=columns, is_open=is_open, calls=calls)
         made = self._node("distinct", node, made) if node.args.get("distinct") else made
         return self._modified(node, made)
+
+    def _resolve(self, node: exp.Select, scope: Scope) -> None:
+        """Note the columns that no table has."""
+        aliases = tuple(Column(name) for each in node.expressions for name in _output_names(each))
+        wide = replace(scope, extra=(*scope.extra, *aliases))
+        for name in ("where", "group", "having", "qualify", "order", "sort", "cluster", "distribute"):
+            if part := node.args.get(name):
+                self.unknown.extend(unknown_columns(part, scope if name == "where" else wide, self.outer))
+        for place, part in enumerate(node.expressions):
+            before = tuple(Column(name) for each in node.expressions[:place] for name in _output_names(each))
+            narrow = replace(scope, extra=(*scope.extra, *before))
+            self.unknown.extend(unknown_columns(part, narrow, self.outer))
 
     def _modified(self, node: Any, below: Plan) -> Plan:
         """ORDER BY, SORT BY, CLUSTER BY, LIMIT and OFFSET."""
@@ -252,11 +297,15 @@ class SqlPlanner:
             calls=_calls(join.args.get("on")),
         )
         if condition := join.args.get("on"):
-            plan = self._with_subqueries(condition, plan)
+            scope = Scope((*left.parts, right))
+            self.unknown.extend(unknown_columns(condition, scope, self.outer))
+            plan = self._with_subqueries(condition, plan, scope)
         if side in ("semi", "anti"):
             return Relation(left.name, plan, left.parts)
-        # A shared column has no side any more.
-        return Relation("", plan, () if using or is_natural else (*left.parts, right))
+        parts = (*left.parts, right)
+        if using or is_natural:
+            return Relation("", plan, (Relation("", plan), *(replace(each, is_qualified=True) for each in parts)))
+        return Relation("", plan, parts)
 
     def _condition(self, join: exp.Join, left: Relation, right: Relation, using: list[str]) -> Equality | None:
         if using:
@@ -325,7 +374,8 @@ class SqlPlanner:
         if any(changed.args.get(name) for name in ("except_", "replace", "rename", "ilike")):
             return None
         wanted = star.table.lower() if isinstance(star, exp.Column) else ""
-        plans = [each.plan for each in scope.relations if not wanted or each.name.lower() == wanted]
+        seen = [each for each in scope.relations if (each.name.lower() == wanted if wanted else not each.is_qualified)]
+        plans = [each.plan for each in seen]
         if not plans or any(plan.columns is None for plan in plans):
             return None
         return tuple(column for plan in plans for column in plan.columns or ())
@@ -342,10 +392,10 @@ class SqlPlanner:
             return time and Column(name, time.has_watermark, is_session=name == "session_window")
         return Column("")
 
-    def _with_subqueries(self, expression: Any, below: Plan) -> Plan:
+    def _with_subqueries(self, expression: Any, below: Plan, scope: Scope) -> Plan:
         """The plan, and above it the subqueries of an expression that read a stream."""
         for query in _queries(expression):
-            inner = self._query(query)
+            inner = replace(self, outer=(scope, *self.outer))._query(query)
             if inner.streams:
                 below = self._node("subquery", query, below, columns=below.columns)
         return below
@@ -383,6 +433,13 @@ def _join_columns(left: Plan, right: Plan, side: str, using: list[str]) -> tuple
 def _start(node: Any) -> int:
     """Where its text begins, or near it: keywords have no position of their own."""
     return next((each.meta["start"] for each in node.walk(bfs=False) if "start" in each.meta), 0)
+
+
+def _output_names(expression: Any) -> list[str]:
+    """The names that an expression of a SELECT gives to its columns."""
+    if isinstance(expression, exp.Aliases):
+        return [each.name for each in expression.aliases]
+    return [expression.alias] if isinstance(expression, exp.Alias) else []
 
 
 def _unalias(expression: Any) -> Any:

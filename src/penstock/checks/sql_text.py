@@ -17,13 +17,14 @@ def sql_text(step: Step) -> str | None:
 
 def sql_steps(pipeline: Pipeline) -> Iterator[tuple[Step, str]]:
     """The SQL steps with their text, including the selections of targets."""
-    for step in [*pipeline.steps, *_target_selections(pipeline)]:
+    for step in [*pipeline.steps, *target_selections(pipeline)]:
         text = sql_text(step)
         if text is not None:
             yield step, text
 
 
-def _target_selections(pipeline: Pipeline) -> Iterator[Step]:
+def target_selections(pipeline: Pipeline) -> Iterator[Step]:
+    """What targets select of their rows, as steps."""
     for sink in pipeline.sinks:
         for target in sink.targets:
             text = target.sql(sink.reads)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.checks.plan import Column, Plan
-from penstock.checks.plan_of_pipeline import plans
+from penstock.checks.plan_of_pipeline import analyse
 from penstock.model import Finding, Pipeline, Sink
 from penstock.options import quote
 from penstock.steps.running import RunningStep
@@ -21,7 +21,7 @@ _CONTINUOUS = frozenset({"scan", "project", "filter"})
 
 def _queries(pipeline: Pipeline) -> Iterator[tuple[Sink, Plan]]:
     """Each sink with the plan of what it reads."""
-    known = plans(pipeline)
+    known = analyse(pipeline).plans
     return ((sink, known[sink.reads]) for sink in pipeline.sinks if sink.reads in known)
 
 
@@ -260,7 +260,7 @@ def _have_no_watermark(columns: tuple[Column, ...]) -> bool:
 
 def running_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
     """A running step orders by the column with the watermark."""
-    known = plans(pipeline)
+    known = analyse(pipeline).plans
     for step in pipeline.steps:
         below = known.get(step.reads[0]) if isinstance(step.what, RunningStep) else None
         if not isinstance(step.what, RunningStep) or below is None or below.columns is None or not below.streams:

@@ -141,8 +141,7 @@ def send_python_files(pipeline: Pipeline, spark: SparkSession) -> None:
     from pathlib import Path
 
     folder = Path(pipeline.folder).resolve()
-    parts = [*(step.what for step in pipeline.steps), *pipeline.connectors]
-    if not any(part.runs_user_code for part in parts) and not pipeline.listeners:
+    if not pipeline.runs_user_code:
         return
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

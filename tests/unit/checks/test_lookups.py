@@ -47,7 +47,7 @@ def test_a_table_of_cassandra_is_no_stream_and_does_not_tell_changes(findings):
   moving: {cassandra: {table: k.t}}
   changing: {cassandra: {table: k.t}, static: {refresh: on change}}
 steps:
-  both: SELECT * FROM logins JOIN moving JOIN changing
+  both: SELECT * FROM logins JOIN moving ON logins.id = moving.id JOIN changing
 sinks:
   out: {from: both, console: {}}
 """

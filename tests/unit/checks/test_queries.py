@@ -37,7 +37,6 @@ def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="d
         {"step": WINDOWS, "mode": "update", "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": WINDOWS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
-        {"step": "SELECT my_udaf(value) AS n FROM a", "mode": "complete"},
         {"step": "{python: 'm:f', reads: [a]}", "mode": "complete"},
         {"step": "SELECT * FROM a JOIN (SELECT x, max(y) FROM VALUES (1, 2) AS v(x, y) GROUP BY x) USING (x)"},
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "continuous 1 second"},

@@ -46,11 +46,11 @@ def errors(found: list[str]) -> list[str]:
         "FROM trades SELECT value",
         "(SELECT * FROM trades) UNION ALL (SELECT * FROM trades)",
         "SELECT 'a; b' AS x, 'reflection' AS y FROM trades",
-        "SELECT reflect, identifier FROM trades",
+        "SELECT reflect, identifier FROM (SELECT value AS reflect, value AS identifier FROM trades)",
         "SELECT transform(array(1), x -> x + 1) AS y FROM trades JOIN trades t2 USING (value)",
         "SELECT value AS `using` FROM trades",
         "SELECT map('a', 1) AS m FROM trades",
-        "SELECT t.`odd/name`, trades.`a:b` FROM trades t, trades",
+        "SELECT t.`odd/name`, t.`a:b` FROM (SELECT value AS `odd/name`, value AS `a:b` FROM trades) t",
     ],
 )
 def test_a_select_over_streams_is_fine(findings, sql):

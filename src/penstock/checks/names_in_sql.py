@@ -1,0 +1,91 @@
+"""Names in SQL that mean nothing: columns that no table of the FROM clause has, functions that Spark does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from penstock.checks.functions import FUNCTIONS, SYNTAX
+from penstock.text import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from penstock.checks.plan_of_sql import Scope
+
+#: sqlglot takes these words for columns; Spark has them as functions without parentheses or as units of time.
+_WORDS = frozenset(
+    {"current_date", "current_timestamp", "current_time", "current_user", "user", "session_user", "localtimestamp"}
+    | {"grouping__id", "default", "year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "doy", "dow"}
+    | {"hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "years", "months", "weeks", "days"}
+    | {"hours", "minutes", "seconds", "milliseconds", "microseconds"}
+)
+_HIDDEN = "_metadata"
+_CALL = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A name that cannot be resolved, and where it is in the text."""
+
+    start: int
+    says: str
+    fix: str
+
+
+def unknown_columns(expression: Any, scope: Scope, outer: tuple[Scope, ...]) -> Iterator[UnknownName]:
+    """The columns of an expression that none of its tables has; nothing where a table's columns are unknown."""
+    if not all(each.is_closed for each in (scope, *outer)):
+        return
+    for column in _columns(expression):
+        first = column.parts[0].name
+        if isinstance(column.this, exp.Star) or first.lower() in _WORDS or first.lower() == _HIDDEN or not first:
+            continue
+        if _is_variable(column, first) or any(each.has(column) for each in (scope, *outer)):
+            continue
+        start = column.parts[0].meta.get("start")
+        owner = scope.relation(column.parts[0].name) if len(column.parts) > 1 else None
+        if owner is not None:
+            names = [each.name for each in owner.plan.columns or ()]
+            says, wanted = f"{owner.name!r} has no column {column.parts[1].name!r}", column.parts[1].name
+        else:
+            names = [each.name for each in scope.columns]
+            says, wanted = f"there is no column {first!r}", first
+        if start is not None:
+            yield UnknownName(start, says, did_you_mean(wanted, names))
+
+
+def unknown_functions(tree: Any, text: str) -> Iterator[UnknownName]:
+    """The functions of a query that Spark does not have."""
+    for call in tree.find_all(exp.Func):
+        start = call.meta.get("start")
+        written = _CALL.match(text, start) if start is not None else None
+        if written is None or isinstance(call.parent, exp.Dot) or (start and text[start - 1] in ".`"):
+            continue
+        name = written[0].lower()
+        if name not in FUNCTIONS and name not in SYNTAX:
+            near = nearest(name, FUNCTIONS)
+            yield UnknownName(
+                start,
+                f"Spark has no function {written[0]!r}",
+                f"did you mean {near!r}?" if near else "use one of Spark's functions",
+            )
+
+
+def _columns(expression: Any) -> Iterator[exp.Column]:
+    """The columns of an expression, without those of its subqueries and names of arguments."""
+    for each in expression.walk(prune=lambda node: isinstance(node, exp.Query)):
+        if isinstance(each, exp.Column) and not (isinstance(each.parent, exp.Kwarg) and each.arg_key == "this"):
+            yield each
+
+
+def _is_variable(column: Any, name: str) -> bool:
+    """Whether a name is the variable of a lambda function around it."""
+    parent = column.parent
+    while parent is not None:
+        if isinstance(parent, exp.Lambda) and any(each.name.lower() == name.lower() for each in parent.expressions):
+            return True
+        parent = parent.parent
+    return False
