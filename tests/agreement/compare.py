@@ -1,6 +1,7 @@
 """Asks `penstock check` and Spark about generated pipelines, and shows where they differ.
 
 python -m tests.agreement.compare [--count N] [--seed S] [--out FILE]
+python -m tests.agreement.compare --read FILE      the summary of an earlier run, without Spark
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,7 +160,9 @@ def summarize(done: Iterable[Comparison]) -> Iterator[str]:
     """Counts, then each kind of difference with an example."""
     done = list(done)
     outcomes = Counter(each.outcome for each in done)
+    yield f"Spark accepts {sum(not each.spark for each in done)} of {len(done)}"
     yield "\n".join(f"{count:6} {outcome}" for outcome, count in sorted(outcomes.items()))
+    yield from _both_refuse(done)
     for outcome in ("not loaded", "false accept", "false alarm", "beyond Spark"):
         groups: dict[str, list[Comparison]] = defaultdict(list)
         for each in done:
@@ -174,6 +177,25 @@ def summarize(done: Iterable[Comparison]) -> Iterator[str]:
             yield f"\n{len(found)} × {name}\n  {says}\n  seed {example.seed}\n{_indent(example.text)}"
 
 
+def _both_refuse(done: list[Comparison]) -> Iterator[str]:
+    """Spark's reasons beside our rules: both may refuse the same pipeline for different reasons."""
+    pairs: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in done:
+        if each.outcome == "agree: both refuse":
+            pairs[reason(each.spark)].update(set(each.error_rules))
+    if pairs:
+        yield "\n== both refuse: Spark's reason, our rules =="
+    for name, rules in sorted(pairs.items()):
+        yield f"  {name}\n      {', '.join(f'{count} × {rule}' for rule, count in rules.most_common())}"
+
+
+def read(file: Path) -> list[Comparison]:
+    """The comparisons that a run has written."""
+    names = {each.name for each in fields(Comparison)}
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    return [Comparison(**{key: value for key, value in record.items() if key in names}) for record in records]
+
+
 def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
@@ -183,8 +205,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--read", type=Path)
     arguments = parser.parse_args()
-    for line in summarize(run(arguments.count, arguments.seed, arguments.out)):
+    done = read(arguments.read) if arguments.read else run(arguments.count, arguments.seed, arguments.out)
+    for line in summarize(done):
         print(line)
 
 

@@ -20,7 +20,7 @@ def columns_exist(pipeline: Pipeline) -> Iterator[Finding]:
 
 def functions_exist(pipeline: Pipeline) -> Iterator[Finding]:
     """A function that SQL calls is one of Spark's."""
-    if pipeline.runs_user_code:
+    if pipeline.listeners or any(step.what.runs_user_code for step in pipeline.steps):
         # Python code may register functions of its own.
         return
     for step, text in sql_steps(pipeline):

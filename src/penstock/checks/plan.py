@@ -62,8 +62,6 @@ class Plan:
     children: tuple[Plan, ...] = ()
     columns: tuple[Column, ...] | None = None
     """What it returns; None if that is unknown."""
-    is_open: bool = False
-    """Whether it may have more columns: those that files have in the names of their folders."""
     streams: bool = False
     """Whether its rows keep coming."""
     keys: tuple[Column, ...] | None = ()

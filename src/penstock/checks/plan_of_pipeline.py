@@ -63,27 +63,24 @@ def _of_step(step: Step, known: Analysis) -> Plan:
     below = children[0] if children else None
     if isinstance(what, DedupeStep) and below is not None:
         keys = tuple(column for name in what.keys if (column := below.column(name)))
-        return Plan(
-            "dedupe", step.at, step.name, children, below.columns, below.is_open, streams, keys, mode=what.remember
-        )
+        return Plan("dedupe", step.at, step.name, children, below.columns, streams, keys, mode=what.remember)
     if isinstance(what, RunningStep) and below is not None:
         columns = below.columns and (*below.columns, *(Column(name) for name in what.totals))
-        return Plan("stateful", step.at, step.name, children, columns, below.is_open, streams, mode="append")
+        return Plan("stateful", step.at, step.name, children, columns, streams, mode="append")
     if isinstance(what, ProcessorStep):
         return Plan("stateful", step.at, step.name, children, _of_ddl(what.output, what.event_time), streams=streams)
     if isinstance(what, LookupStep) and below is not None:
         added = tuple(Column(name) for name in what.columns)
         columns = (*below.columns, *added) if below.columns and added else None
-        return Plan("project", step.at, step.name, (below,), columns, below.is_open, below.streams)
+        return Plan("project", step.at, step.name, (below,), columns, below.streams)
     return Plan("unknown", step.at, step.name, children, streams=streams)
 
 
 def _of_source(source: Source) -> Plan:
     watermark = source.watermark.column if source.watermark else ""
     columns = _source_columns(source, watermark)
-    is_open = source.connector.declared_schema is not None
-    scan = Plan("scan", source.at, source.name, (), columns, is_open, not source.static)
-    return Plan("watermark", source.at, source.name, (scan,), columns, is_open, scan.streams) if watermark else scan
+    scan = Plan("scan", source.at, source.name, (), columns, not source.static)
+    return Plan("watermark", source.at, source.name, (scan,), columns, scan.streams) if watermark else scan
 
 
 def _source_columns(source: Source, watermark: str) -> tuple[Column, ...] | None:

@@ -81,7 +81,7 @@ class Scope:
     @property
     def is_closed(self) -> bool:
         """Whether all columns of all its tables are known."""
-        return all(each.plan.columns is not None and not each.plan.is_open for each in self.relations)
+        return all(each.plan.columns is not None for each in self.relations)
 
     @property
     def columns(self) -> list[Column]:
@@ -149,8 +149,7 @@ class SqlPlanner:
 
     def _node(self, kind: Kind, node: Any, *children: Plan, **facts: Any) -> Plan:
         streams = any(child.streams for child in children)
-        is_open = any(child.is_open for child in children)
-        facts = {"columns": children[0].columns if children else None, "is_open": is_open, **facts}
+        facts = {"columns": children[0].columns if children else None, **facts}
         line = self.text.count("\n", 0, _start(node)) + 1 if node is not None else 1
         return Plan(kind, locate_line(self.step, line), self.step.name, children, streams=streams, **facts)
 
@@ -201,9 +200,8 @@ class SqlPlanner:
         for part in node.expressions:
             below = self._with_subqueries(part, below, scope)
         columns = self._columns(node, scope)
-        is_open = not scope.is_closed and any(each.is_star for each in node.expressions)
         calls = frozenset().union(*(_calls(part) for part in _own_parts(node)))
-        made = self._node("project", node, below, columns=columns, is_open=is_open, calls=calls)
+        made = self._node("project", node, below, columns=columns, calls=calls)
         made = self._node("distinct", node, made) if node.args.get("distinct") else made
         return self._modified(node, made)
 
@@ -234,11 +232,20 @@ class SqlPlanner:
         """The tables of FROM, joined; None if one of them cannot be understood."""
         found = self._relation(node.args["from_"].this)
         for join in node.args.get("joins") or ():
+            if (
+                found is not None
+                and isinstance(join.this, exp.Lateral)
+                and not isinstance(join.this.this, exp.Subquery)
+            ):
+                found = self._generate(found, join.this)
+                continue
             right = self._relation(join.this)
             if found is None or right is None or join.args.get("method") == "ASOF":
                 return None
             found = self._join(found, join, right, node.args.get("where"))
         for lateral in node.args.get("laterals") or ():
+            if isinstance(lateral.this, exp.Subquery):
+                return None
             found = found and self._generate(found, lateral)
         return found
 
@@ -248,32 +255,46 @@ class SqlPlanner:
             name = node.name.lower()
             by_name = {key.lower(): plan for key, plan in self.reads.items()}
             found = self.ctes.get(name) or by_name.get(name)
-            if found is None or node.args.get("pivots") or node.args.get("joins") or node.args.get("laterals"):
+            if found is None or node.args.get("joins") or node.args.get("laterals"):
                 return None
-        elif isinstance(node, exp.Subquery) and not node.args.get("pivots"):
+        elif isinstance(node, exp.Subquery):
             found = self._query(node)
         elif isinstance(node, exp.Values):
             found = self._node("scan", node)
         else:
             return None
-        if node.args.get("sample"):
-            found = self._node("sample", node, found)
+        if sample := node.args.get("sample"):
+            # TABLESAMPLE (5 ROWS) is a LIMIT.
+            found = self._node("limit" if sample.args.get("size") else "sample", node, found)
+        for pivot in node.args.get("pivots") or ():
+            found = self._pivot(found, pivot)
         return Relation(node.alias_or_name, self._named(found, alias))
+
+    def _pivot(self, below: Plan, pivot: Any) -> Plan:
+        """PIVOT groups twice: by the other columns and the one that is turned, then by the others alone."""
+        if pivot.args.get("unpivot"):
+            return self._node("generate", pivot, below, columns=None)
+        used = {column.name.lower() for column in pivot.find_all(exp.Column)}
+        rest = None if below.columns is None else tuple(each for each in below.columns if each.name.lower() not in used)
+        first = self._node("aggregate", pivot, below, keys=rest, columns=rest)
+        return self._node("aggregate", pivot, first, keys=rest, columns=None)
 
     def _named(self, plan: Plan, alias: Any) -> Plan:
         """The plan with the columns named in `AS t(a, b)`."""
         names = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
-        if not names or plan.columns is None or len(names) != len(plan.columns):
-            return plan if not names else self._node("project", alias, plan, columns=None)
+        if not names:
+            return plan
+        if plan.columns is None or len(names) != len(plan.columns):
+            unsure = tuple(Column(name, None if plan.streams else False) for name in names)
+            return self._node("project", alias, plan, columns=unsure)
         columns = tuple(column.renamed(name) for column, name in zip(plan.columns, names, strict=True))
         return self._node("project", alias, plan, columns=columns)
 
     def _generate(self, below: Relation, lateral: Any) -> Relation:
         alias = lateral.args.get("alias")
         names = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
-        is_view = bool(lateral.args.get("view"))
-        columns = (*below.plan.columns, *map(Column, names)) if below.plan.columns and names and is_view else None
-        made = self._node("generate" if is_view else "unknown", lateral, below.plan, columns=columns)
+        columns = (*below.plan.columns, *map(Column, names)) if below.plan.columns and names else None
+        made = self._node("generate", lateral, below.plan, columns=columns)
         added = Relation(alias.name if alias is not None else "", replace(made, columns=tuple(map(Column, names))))
         return Relation("", made, (*below.parts, added) if columns is not None else ())
 

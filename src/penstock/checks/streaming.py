@@ -306,4 +306,7 @@ def _not_continuous(plan: Plan) -> str:
 
 
 def _not_real_time(plan: Plan) -> str:
+    if plan.kind == "union":
+        one, other = ({id(scan) for scan in child.find("scan")} for child in plan.children)
+        return "has a UNION of rows of the same source" if one & other else ""
     return _WORDS.get(plan.kind, "") if plan.is_stateful or plan.kind in ("dedupe", "limit") else ""

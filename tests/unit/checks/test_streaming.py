@@ -1,0 +1,159 @@
+"""Streaming rules agree with Spark's checker; tests/agreement asks Spark itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.checks import check
+from penstock.load import load_text
+
+TEXT = """\
+sources:
+  a: {{kafka: {{servers: x, topics: [a]}}, json: "id int, at timestamp, kind string", {watermark}}}
+  b: {{kafka: {{servers: x, topics: [b]}}, json: "id int, at timestamp, kind string", {watermark}}}
+  t: {{files: {{path: t, format: json, schema: "id int, name string"}}, static: true}}
+steps:
+{steps}
+sinks:
+  out: {{from: s, console: {{}}, mode: {mode}, trigger: {trigger}}}
+  rest: {{from: u, console: {{}}}}
+"""
+WATERMARK = "watermark: {column: at, delay: 1 hour}"
+READ_ALL = "  u: SELECT a.id FROM a JOIN b ON a.id = b.id JOIN t ON a.id = t.id"
+MINUTES = "window(at, '5 minutes')"
+
+
+def rules(*steps: str, mode: str = "append", trigger: str = "default", watermark: str = WATERMARK) -> list[str]:
+    names = [*(f"r{number}" for number in range(len(steps) - 1)), "s"]
+    lines = [f"  {name}: {sql}" for name, sql in zip(names, steps, strict=True)]
+    text = TEXT.format(watermark=watermark, steps="\n".join([*lines, READ_ALL]), mode=mode, trigger=trigger)
+    return [finding.rule for finding in check(load_text(text.encode(), "a.yaml"))]
+
+
+BOUND = "a.id = b.id AND a.at BETWEEN b.at - INTERVAL 1 HOUR AND b.at + INTERVAL 1 HOUR"
+
+
+@pytest.mark.parametrize(
+    ("steps", "mode", "expected"),
+    [
+        ((f"SELECT {MINUTES} AS w, count(*) AS n FROM a GROUP BY {MINUTES}",), "append", []),
+        ((f"SELECT {MINUTES} AS w, count(*) AS n FROM a GROUP BY 1",), "append", []),
+        ((f"SELECT {MINUTES} AS w, count(*) AS n FROM a GROUP BY w",), "append", []),
+        ((f"SELECT {MINUTES} AS w, count(*) AS n FROM a GROUP BY ALL",), "append", []),
+        (("SELECT at AS t FROM a", "SELECT t, count(*) AS n FROM r0 GROUP BY t"), "append", []),
+        (("SELECT kind, count(*) AS n FROM a GROUP BY kind",), "append", ["append-has-watermark"]),
+        (("SELECT date_trunc('hour', at) AS h, count(*) AS n FROM a GROUP BY 1",), "append", ["append-has-watermark"]),
+        (
+            ("SELECT CAST(at AS timestamp) AS t FROM a", "SELECT t FROM r0 GROUP BY t"),
+            "append",
+            ["append-has-watermark"],
+        ),
+        (("SELECT DISTINCT kind FROM a",), "append", ["append-has-watermark"]),
+        (("SELECT DISTINCT kind, at FROM a",), "append", []),
+        (("SELECT count(*) AS n FROM a",), "complete", []),
+        (("SELECT id FROM a",), "complete", ["complete-has-aggregation"]),
+        (
+            (
+                f"SELECT {MINUTES} AS w, count(*) AS n FROM a GROUP BY {MINUTES}",
+                "SELECT window(window_time(w), '1 hour') AS h, max(n) AS n FROM r0 GROUP BY 1",
+            ),
+            "append",
+            [],
+        ),
+        (("SELECT session_window(at, '5 minutes') AS w, id FROM a GROUP BY 1, id",), "append", []),
+        (("SELECT session_window(at, '5 minutes') AS w FROM a GROUP BY 1",), "append", ["sessions-fit"]),
+        (("SELECT kind, count(*) AS n FROM a GROUP BY kind ORDER BY n",), "complete", []),
+        (("SELECT id FROM a LIMIT 3",), "append", []),
+        (("SELECT id FROM a LIMIT 3",), "update", ["streams-are-whole"]),
+        (("SELECT id FROM a UNION ALL SELECT id FROM b",), "append", []),
+        (("SELECT id FROM a UNION ALL SELECT id FROM t",), "append", ["streams-are-combined"]),
+        (("SELECT id FROM a WHERE id IN (SELECT id FROM t)",), "append", []),
+        (("SELECT id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.id = a.id)",), "append", ["subqueries-are-static"]),
+        (("SELECT a.id FROM a LEFT JOIN t ON a.id = t.id",), "append", []),
+        (("SELECT a.id FROM a RIGHT JOIN t ON a.id = t.id",), "append", ["joins-keep-streams"]),
+        (("SELECT a.id FROM a JOIN b ON a.id = b.id",), "update", []),
+        (("SELECT a.id FROM a, b WHERE a.id = b.id",), "append", []),
+        (("SELECT a.id FROM a JOIN b ON a.at > b.at",), "append", ["joins-of-streams-end"]),
+        ((f"SELECT a.id FROM a LEFT JOIN b ON {BOUND}",), "append", []),
+        ((f"SELECT a.id FROM a LEFT JOIN b ON {BOUND}",), "update", ["joins-of-streams-end"]),
+        (("SELECT a.id FROM a LEFT JOIN b ON a.id = b.id",), "append", ["joins-of-streams-end"]),
+        (("SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND a.at >= b.at - INTERVAL 1 HOUR",), "append", []),
+        (
+            ("SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND a.at <= b.at + INTERVAL 1 HOUR",),
+            "append",
+            ["joins-of-streams-end"],
+        ),
+        (("SELECT a.id FROM a RIGHT JOIN b ON a.id = b.id AND a.at <= b.at + INTERVAL 1 HOUR",), "append", []),
+        (
+            ("SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND a.at >= b.at - INTERVAL 1 MONTH",),
+            "append",
+            ["joins-of-streams-end"],
+        ),
+        (("SELECT a.id FROM a LEFT JOIN b ON a.id = b.id AND a.at = b.at",), "append", []),
+        (("SELECT id FROM a LEFT JOIN b USING (id, at)",), "append", []),
+        (("SELECT a.id FROM a LEFT ANTI JOIN b ON a.id = b.id",), "append", ["joins-of-streams-end"]),
+        (("SELECT size(collect_set(id)) AS n FROM a",), "complete", []),
+        (("{python: 'm:f', reads: [a]}", "SELECT x, count(*) AS n FROM r0 GROUP BY x"), "append", []),
+    ],
+)
+def test_a_query_is_refused_as_by_spark(steps: tuple[str, ...], mode: str, expected: list[str]):
+    assert rules(*steps, mode=mode) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT id, a.kind AS k FROM a WHERE id > 1", []),
+        ("SELECT id, id + 1 AS n, n * 2 AS m FROM a", []),
+        ("SELECT transform(array(id), x -> x + id) AS y FROM a", []),
+        ("WITH c AS (SELECT id AS n FROM a) SELECT n FROM c", []),
+        ("SELECT n FROM (SELECT id AS n FROM a) AS c(n)", []),
+        ("SELECT date_add(at, 3) AS d, current_date AS e, extract(HOUR FROM at) AS h FROM a", []),
+        ("SELECT id FROM a WHERE EXISTS (SELECT 1 FROM t WHERE t.id = a.id AND kind = 'x')", []),
+        ("SELECT id, tag FROM a LATERAL VIEW explode(split(kind, ' ')) x AS tag", []),
+        ("SELECT idd FROM a", ["columns-exist"]),
+        ("SELECT a.name FROM a JOIN t ON a.id = t.id", ["columns-exist"]),
+        ("SELECT n FROM (SELECT id FROM a)", ["columns-exist"]),
+        ("SELECT id FROM a WHERE n > 1", ["columns-exist"]),
+        ("SELECT id, n FROM a LATERAL VIEW explode(split(kind, ' ')) x AS tag", ["columns-exist"]),
+        ("SELECT date_truncate('hour', at) AS h FROM a", ["functions-exist"]),
+    ],
+)
+def test_names_in_sql_are_known(sql: str, expected: list[str]):
+    assert rules(sql) == expected
+
+
+def test_a_misspelled_column_is_told_at_its_line_with_the_one_that_was_meant():
+    text = TEXT.format(
+        watermark=WATERMARK,
+        steps=f"  s: |\n    SELECT id\n    FROM a\n    WHERE knid = 1\n{READ_ALL}",
+        mode="append",
+        trigger="default",
+    )
+
+    (finding,) = check(load_text(text.encode(), "a.yaml"))
+
+    assert str(finding) == "a.yaml:9: step 's': there is no column 'knid'; did you mean 'kind'?"
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT id FROM a WHERE id > 1", []),
+        ("WITH c AS (SELECT id FROM a) SELECT id FROM c", ["trigger-fits-steps"]),
+        ("SELECT now() AS n FROM a", ["trigger-fits-steps"]),
+        ("SELECT id FROM a UNION ALL SELECT id FROM b", ["trigger-fits-steps"]),
+    ],
+)
+def test_a_continuous_query_selects_and_filters(sql: str, expected: list[str]):
+    text = TEXT.format(watermark="", steps=f"  s: {sql}\n{READ_ALL}", mode="append", trigger="continuous 1 second")
+
+    found = check(load_text(text.encode(), "a.yaml"))
+
+    assert [finding.rule for finding in found if finding.rule != "trigger-fits-sink"] == expected
+
+
+def test_a_plan_that_reads_a_stream_in_many_places_is_walked_once():
+    steps = [f"SELECT x.id FROM {name} x JOIN {name} y ON x.id = y.id" for name in ["a", *(f"r{n}" for n in range(39))]]
+
+    assert rules(*steps) == []
