@@ -31,7 +31,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedC
 
 #: What takes long goes first, so that two processes are done at about the same time; what leaves an event loop running
 #: in its process goes last.
-_ORDER = ("docs", "faults", "services", "crash", "spark", "unit", "browser")
+_ORDER = ("docs", "faults", "services", "crash", "agreement", "spark", "unit", "browser")
 
 
 @pytest.hookimpl(trylast=True)
@@ -142,7 +142,7 @@ class Project:
 
     def watch(self, pipeline: Pipeline, *, once: bool = False) -> Run:
         """Run the pipeline until its queries end by themselves."""
-        from penstock.waiting import wait_until
+        from penstock.processes import wait_until
 
         with self.started(pipeline, once=once) as (queries, run):
             wait_until(lambda: not all(query.isActive for query in queries), 300)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-
-from penstock.waiting import wait_until
 
 _POLL_SECONDS = 0.02
 
@@ -88,3 +88,13 @@ def kill_session(session: int, most_seconds: float = 30.0) -> bool:
         return not left
 
     return wait_until(is_empty, most_seconds, _POLL_SECONDS)
+
+
+def wait_until(condition: Callable[[], bool], most_seconds: float, poll_seconds: float = 0.05) -> bool:
+    """Wait until a condition holds; False if it does not within this time. It is asked at least once."""
+    deadline = time.monotonic() + most_seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(poll_seconds)
+    return True

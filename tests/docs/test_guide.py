@@ -12,7 +12,7 @@ import pytest
 from tests.docs.console import ROOT
 
 from penstock.cli import COMMANDS
-from penstock.cli._rules import rules
+from penstock.cli.explain import rules
 from penstock.connectors import SINKS, SOURCES
 from penstock.events import CATALOGUE
 from penstock.load import load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.services.command import started, until
 
-from penstock.spark.local_dir import remove_leftovers
+from penstock.spark.session import remove_leftovers
 
 FILE = """
 name: counts

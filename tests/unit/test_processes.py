@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from penstock import processes
+from penstock.processes import wait_until
 
 SLEEPER = [sys.executable, "-c", "import signal; print('ready', flush=True); signal.pause()"]
 
@@ -54,3 +55,17 @@ def test_a_pid_that_began_after_a_moment_is_another_process():
 
     assert processes.was_running_at(os.getpid(), now)
     assert not processes.was_running_at(os.getpid(), now - 60)
+
+
+def test_a_condition_that_holds_is_not_waited_for():
+    assert wait_until(lambda: True, 0.0)
+
+
+def test_a_condition_is_asked_again_until_it_holds():
+    answers = iter([False, False, True])
+
+    assert wait_until(lambda: next(answers), 60, poll_seconds=0.001)
+
+
+def test_a_condition_that_never_holds_is_given_up():
+    assert not wait_until(lambda: False, 0.01, poll_seconds=0.001)

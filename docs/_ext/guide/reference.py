@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from penstock.cli import COMMANDS, format_finding, penstock
-from penstock.cli._rules import example
-from penstock.cli._rules import rules as all_rules
+from penstock.cli.explain import example
+from penstock.cli.explain import rules as all_rules
 from penstock.cli.list import describe_options
 from penstock.connector import MICRO_BATCHES, MODES
 from penstock.connectors import SINKS, SOURCES

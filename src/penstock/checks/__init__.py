@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.checks.columns import columns_exist, functions_exist
 from penstock.checks.exposure import (
     driver_stays_on_loopback,
     outputs_stay_in_their_folders,
@@ -23,14 +22,19 @@ from penstock.checks.places import (
     storage_is_no_input,
 )
 from penstock.checks.queries import columns_mean_what_they_say, keys_come_again, mode_fits_sink, targets_can_share
-from penstock.checks.schemas import decoding_fits_source, keys_are_there, schemas_parse, watermark_column_exists
 from penstock.checks.sources import (
+    decoding_fits_source,
+    keys_are_there,
     lookups_are_into_tables,
+    schemas_parse,
     sinks_read_streams,
     sources_can_be_read_again,
     static_sources_are_tables,
+    watermark_column_exists,
 )
 from penstock.checks.sql import (
+    columns_exist,
+    functions_exist,
     sql_calls_no_java,
     sql_comments_are_plain,
     sql_is_one_select,

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from penstock.checks.functions import FUNCTIONS, SYNTAX
+from penstock.checks.plan import UnknownName
 from penstock.text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from penstock.checks.plan_of_sql import Scope
+
+
+def _read() -> dict[str, frozenset[str]]:
+    lines = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split(": ", 1) for line in lines)
+    return {group: frozenset(names.split(" ")) for group, names in pairs}
+
+
+_GROUPS = _read()
+FUNCTIONS = frozenset().union(*_GROUPS.values())
+# Spark keeps a few of them in other groups.
+AGGREGATES = _GROUPS["agg_funcs"] | {"vector_avg", "vector_sum", "schema_of_variant_agg"}
+GENERATORS = _GROUPS["generator_funcs"]
+SYNTAX = frozenset(
+    {"try_cast", "timestampadd", "timestampdiff", "extract", "trim", "position", "substring", "overlay", "exists"}
+    | {"any", "some", "all", "in", "values", "row", "table", "stream", "identifier", "over", "within", "filter"}
+    | {"using", "on", "and", "or", "not", "then", "else", "when", "case", "is", "as", "by", "from", "select", "where"}
+    | {"having", "union", "between", "like", "rlike", "ilike"}
+)
+"""Words before a parenthesis that Spark's parser knows by itself."""
+
 
 #: sqlglot takes these words for columns; Spark has them as functions without parentheses or as units of time.
 _WORDS = frozenset(
@@ -24,15 +45,6 @@ _WORDS = frozenset(
 )
 _HIDDEN = "_metadata"
 _CALL = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
-
-
-@dataclass(frozen=True)
-class UnknownName:
-    """A name that cannot be resolved, and where it is in the text."""
-
-    start: int
-    says: str
-    fix: str
 
 
 def unknown_columns(expression: Any, scope: Scope, outer: tuple[Scope, ...]) -> Iterator[UnknownName]:

@@ -13,13 +13,13 @@ from typing import Literal
 
 from penstock.model import Location
 
-Kind = Literal[
+Operator = Literal[
     "scan", "project", "filter", "aggregate", "distinct", "join", "union", "except", "intersect", "sort", "limit",
     "offset", "sample", "over", "subquery", "dedupe", "stateful", "watermark", "cte", "generate", "unknown",
 ]  # fmt: skip
 
 
-_AGGREGATIONS: tuple[Kind, ...] = ("aggregate", "distinct")
+_AGGREGATIONS: tuple[Operator, ...] = ("aggregate", "distinct")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Equality:
 class Plan:
     """An operator and those below it."""
 
-    kind: Kind
+    operator: Operator
     at: Location
     step: str = ""
     children: tuple[Plan, ...] = ()
@@ -82,9 +82,11 @@ class Plan:
     """Whether nothing of it is unknown."""
 
     def __post_init__(self) -> None:
-        own = self.streams and self.kind in _AGGREGATIONS
+        own = self.streams and self.operator in _AGGREGATIONS
         object.__setattr__(self, "has_aggregation", own or any(child.has_aggregation for child in self.children))
-        object.__setattr__(self, "is_known", self.kind != "unknown" and all(each.is_known for each in self.children))
+        object.__setattr__(
+            self, "is_known", self.operator != "unknown" and all(each.is_known for each in self.children)
+        )
 
     def walk(self) -> Iterator[Plan]:
         """This operator and all below it, from the top, each once: a stream may be read in many places."""
@@ -97,9 +99,9 @@ class Plan:
                     seen.add(id(child))
                     waiting.append(child)
 
-    def find(self, *kinds: Kind) -> list[Plan]:
-        """The operators of some kinds, itself included, from the top."""
-        return [plan for plan in self.walk() if plan.kind in kinds]
+    def find(self, *operators: Operator) -> list[Plan]:
+        """Some operators, itself included, from the top."""
+        return [plan for plan in self.walk() if plan.operator in operators]
 
     @property
     def aggregations(self) -> list[Plan]:
@@ -111,10 +113,10 @@ class Plan:
         """Whether this operator itself keeps state that a watermark may drop."""
         if not self.streams:
             return False
-        if self.kind == "join":
+        if self.operator == "join":
             return all(child.streams for child in self.children)
-        return self.kind in ("aggregate", "distinct", "stateful") or (
-            self.kind == "dedupe" and (self.mode == "watermark" or _has_watermark(self.keys))
+        return self.operator in ("aggregate", "distinct", "stateful") or (
+            self.operator == "dedupe" and (self.mode == "watermark" or _has_watermark(self.keys))
         )
 
     def column(self, name: str) -> Column | None:
@@ -125,3 +127,12 @@ class Plan:
 
 def _has_watermark(columns: tuple[Column, ...] | None) -> bool:
     return any(column.has_watermark for column in columns or ())
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A name that cannot be resolved, and where it is in the text."""
+
+    start: int
+    says: str
+    fix: str

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.checks.ddl import DdlError, parse_columns
-from penstock.checks.names_in_sql import UnknownName
-from penstock.checks.plan import Column, Plan
-from penstock.checks.plan_of_sql import SqlPlanner
+from penstock.checks.plan import Column, Plan, UnknownName
 from penstock.checks.sql_text import sql_text, target_selections
 from penstock.model import Pipeline, Source, Step
 from penstock.steps.dedupe import DedupeStep
@@ -55,6 +53,9 @@ def _of_step(step: Step, known: Analysis) -> Plan:
     reads = {name: known.plans[name] for name in step.reads}
     text = sql_text(step)
     if text is not None:
+        # Loads sqlglot, which a pipeline without SQL need not wait for.
+        from penstock.checks.plan_of_sql import SqlPlanner
+
         planner = SqlPlanner(step, text, reads)
         known.unknown[step.name] = planner.unknown
         return planner.plan()

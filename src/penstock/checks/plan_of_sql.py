@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS
 from penstock.checks.join_condition import read_condition
-from penstock.checks.names_in_sql import UnknownName, unknown_columns
-from penstock.checks.plan import Column, Equality, Kind, Plan
+from penstock.checks.names_in_sql import AGGREGATES, FUNCTIONS, GENERATORS, unknown_columns
+from penstock.checks.plan import Column, Equality, Operator, Plan, UnknownName
 from penstock.checks.sql_text import locate_line
 from penstock.model import Step
 from penstock.sql import parse
@@ -138,61 +137,61 @@ class SqlPlanner:
     def plan(self) -> Plan:
         """The plan of the text; unknown where sqlglot does not parse it."""
         tree = parse(self.text).tree
-        return self._unknown() if tree is None else self._query(tree)
+        return self._opaque() if tree is None else self._query(tree)
 
-    def _unknown(self, node: Any = None) -> Plan:
+    def _opaque(self, node: Any = None) -> Plan:
         """What reads everything that the step, or a part of it, reads."""
         names = {table.name.lower() for table in node.find_all(exp.Table)} if node is not None else None
         known = {**{name.lower(): plan for name, plan in self.reads.items()}, **self.ctes}
         read = tuple(plan for name, plan in known.items() if names is None or name in names)
         return self._node("unknown", node, *read, columns=None)
 
-    def _node(self, kind: Kind, node: Any, *children: Plan, **facts: Any) -> Plan:
+    def _node(self, operator: Operator, node: Any, *children: Plan, **facts: Any) -> Plan:
         streams = any(child.streams for child in children)
         facts = {"columns": children[0].columns if children else None, **facts}
         line = self.text.count("\n", 0, _start(node)) + 1 if node is not None else 1
-        return Plan(kind, locate_line(self.step, line), self.step.name, children, streams=streams, **facts)
+        return Plan(operator, locate_line(self.step, line), self.step.name, children, streams=streams, **facts)
 
     def _query(self, node: Any) -> Plan:
         if with_ := node.args.get("with_"):
             if with_.args.get("recursive"):
-                return self._unknown(node)
+                return self._opaque(node)
             planner = self
             for cte in with_.expressions:
-                made = planner._named(planner._query(cte.this), cte.args.get("alias"))
+                made = planner._rename_columns(planner._query(cte.this), cte.args.get("alias"))
                 planner = replace(planner, ctes={**planner.ctes, cte.alias.lower(): made})
             inner = node.copy()
             inner.set("with_", None)
             return self._node("cte", with_, planner._query(inner))
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            return self._modified(node, self._query(node.this))
+            return self._add_modifiers(node, self._query(node.this))
         if isinstance(node, exp.Select):
             return self._select(node)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node)
-        return self._node("scan", node) if isinstance(node, exp.Values) else self._unknown(node)
+        return self._node("scan", node) if isinstance(node, exp.Values) else self._opaque(node)
 
     def _set_operation(self, node: exp.SetOperation) -> Plan:
         left, right = self._query(node.this), self._query(node.expression)
         if node.args.get("by_name") or node.args.get("on"):
-            return self._unknown(node)
+            return self._opaque(node)
         if isinstance(node, exp.Union):
             made = self._node("union", node, left, right)
             made = self._node("distinct", node, made) if node.args.get("distinct") else made
         else:
             made = self._node("except" if isinstance(node, exp.Except) else "intersect", node, left, right)
-        return self._modified(node, made)
+        return self._add_modifiers(node, made)
 
     def _select(self, node: exp.Select) -> Plan:
         if any(value for name, value in node.args.items() if name not in _KEPT) or node.args.get("from_") is None:
-            return self._unknown(node) if node.args.get("from_") is not None else self._node("scan", node)
+            return self._opaque(node) if node.args.get("from_") is not None else self._node("scan", node)
         relation = self._from(node)
         if relation is None:
-            return self._unknown(node)
+            return self._opaque(node)
         below, scope = relation.plan, Scope(relation.parts)
         if where := node.args.get("where"):
             below = self._node("filter", where, self._with_subqueries(where, below, scope), calls=_calls(where))
-        below, scope = self._grouped(node, below, scope)
+        below, scope = self._group(node, below, scope)
         self._resolve(node, scope)
         windows = [each for part in _own_parts(node) for each in part.find_all(exp.Window)]
         if windows:
@@ -203,7 +202,7 @@ class SqlPlanner:
         calls = frozenset().union(*(_calls(part) for part in _own_parts(node)))
         made = self._node("project", node, below, columns=columns, calls=calls)
         made = self._node("distinct", node, made) if node.args.get("distinct") else made
-        return self._modified(node, made)
+        return self._add_modifiers(node, made)
 
     def _resolve(self, node: exp.Select, scope: Scope) -> None:
         """Note the columns that no table has."""
@@ -217,7 +216,7 @@ class SqlPlanner:
             narrow = replace(scope, extra=(*scope.extra, *before))
             self.unknown.extend(unknown_columns(part, narrow, self.outer))
 
-    def _modified(self, node: Any, below: Plan) -> Plan:
+    def _add_modifiers(self, node: Any, below: Plan) -> Plan:
         """ORDER BY, SORT BY, CLUSTER BY, LIMIT and OFFSET."""
         for name in ("order", "sort", "cluster"):
             if part := node.args.get(name):
@@ -268,7 +267,7 @@ class SqlPlanner:
             found = self._node("limit" if sample.args.get("size") else "sample", node, found)
         for pivot in node.args.get("pivots") or ():
             found = self._pivot(found, pivot)
-        return Relation(node.alias_or_name, self._named(found, alias))
+        return Relation(node.alias_or_name, self._rename_columns(found, alias))
 
     def _pivot(self, below: Plan, pivot: Any) -> Plan:
         """PIVOT groups twice: by the other columns and the one that is turned, then by the others alone."""
@@ -279,7 +278,7 @@ class SqlPlanner:
         first = self._node("aggregate", pivot, below, keys=rest, columns=rest)
         return self._node("aggregate", pivot, first, keys=rest, columns=None)
 
-    def _named(self, plan: Plan, alias: Any) -> Plan:
+    def _rename_columns(self, plan: Plan, alias: Any) -> Plan:
         """The plan with the columns named in `AS t(a, b)`."""
         names = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
         if not names:
@@ -337,12 +336,12 @@ class SqlPlanner:
         scope, lefts = Scope((*left.parts, right)), len(left.parts)
         return read_condition(join.args.get("on"), scope.column, lambda each: _is_right(scope, each, lefts))
 
-    def _grouped(self, node: exp.Select, below: Plan, scope: Scope) -> tuple[Plan, Scope]:
+    def _group(self, node: exp.Select, below: Plan, scope: Scope) -> tuple[Plan, Scope]:
         group = node.args.get("group")
         parts = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
         aggregates = [each for part in parts for each in _aggregates(part)]
         if group is None and not aggregates:
-            strange = [part for part in parts for each in _own(part) if _name(each) and _name(each) not in FUNCTIONS]
+            strange = [part for part in parts for each in _nodes(part) if _name(each) and _name(each) not in FUNCTIONS]
             # A function that Spark does not have may be an aggregate of the user's.
             below = self._node("unknown", strange[0], below, columns=below.columns) if strange else below
             return below, scope
@@ -477,7 +476,7 @@ def _leaves(expression: Any) -> Iterable[Any]:
     return [leaf for part in parts for leaf in _leaves(part)] if parts else [expression.unnest()]
 
 
-def _own(expression: Any) -> Iterator[Any]:
+def _nodes(expression: Any) -> Iterator[Any]:
     """The nodes of an expression without those of its subqueries."""
     yield from expression.walk(prune=lambda each: isinstance(each, exp.Query) and each is not expression)
 
@@ -488,11 +487,11 @@ def _own_parts(node: exp.Select) -> list[Any]:
 
 
 def _queries(expression: Any) -> list[Any]:
-    return [each for each in _own(expression) if isinstance(each, exp.Query)]
+    return [each for each in _nodes(expression) if isinstance(each, exp.Query)]
 
 
 def _aggregates(expression: Any) -> Iterator[Any]:
-    for each in _own(expression):
+    for each in _nodes(expression):
         is_aggregate = isinstance(each, exp.AggFunc) or _name(each) in AGGREGATES
         if is_aggregate and not _is_over(each):
             yield each
@@ -509,7 +508,7 @@ def _is_over(call: Any) -> bool:
 def _calls(expression: Any) -> frozenset[str]:
     """The functions that an expression calls, by any of their names."""
     names: set[str] = set()
-    for each in _own(expression) if expression is not None else ():
+    for each in _nodes(expression) if expression is not None else ():
         if isinstance(each, exp.Anonymous):
             names.add(each.name.lower())
         elif isinstance(each, exp.Func):

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
+from penstock.checks.plan import UnknownName
+from penstock.checks.plan_of_pipeline import analyse
 from penstock.checks.sql_text import is_plain, locate_line, sql_steps
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Parsed, Token, parse
@@ -246,3 +248,32 @@ def _durations(arguments: list[str]) -> list[str]:
 def _duration(count: str, unit: str) -> str:
     singular = unit.removesuffix("s")
     return f"{count} {singular}" if count == "1" else f"{count} {singular}s"
+
+
+def columns_exist(pipeline: Pipeline) -> Iterator[Finding]:
+    """A column that SQL names is one of the tables that it reads."""
+    unknown = analyse(pipeline).unknown
+    for step, text in sql_steps(pipeline):
+        yield from (_name_finding("columns-exist", step, text, each) for each in unknown.get(step.name, ()))
+
+
+def functions_exist(pipeline: Pipeline) -> Iterator[Finding]:
+    """A function that SQL calls is one of Spark's."""
+    if pipeline.listeners or any(step.what.runs_user_code for step in pipeline.steps):
+        # Python code may register functions of its own.
+        return
+    for step, text in sql_steps(pipeline):
+        for each in _unknown_functions(text):
+            yield _name_finding("functions-exist", step, text, each)
+
+
+def _unknown_functions(text: str) -> Iterator[UnknownName]:
+    from penstock.checks.names_in_sql import unknown_functions
+
+    tree = parse(text).tree
+    return unknown_functions(tree, text) if tree is not None else iter(())
+
+
+def _name_finding(rule: str, step: Step, text: str, found: UnknownName) -> Finding:
+    line = text.count("\n", 0, found.start) + 1
+    return Finding(rule, locate_line(step, line), f"step {step.name!r}: {found.says}", found.fix)

@@ -40,10 +40,10 @@ def append_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
         if sink.mode != "append" or not plan.aggregations:
             continue
         top = plan.aggregations[0]
-        keys = top.columns if top.kind == "distinct" else top.keys
+        keys = top.columns if top.operator == "distinct" else top.keys
         if keys is None or any(key.has_watermark is not False for key in keys):
             continue
-        what = "DISTINCT" if top.kind == "distinct" else "GROUP BY" if top.keys else "an aggregation over all rows"
+        what = "DISTINCT" if top.operator == "distinct" else "GROUP BY" if top.keys else "an aggregation over all rows"
         says = f"step {top.step!r} has {what} without an event time, and sink {sink.name!r} appends"
         yield Finding("append-has-watermark", top.at, f"{says}: no group is ever final", _append_fix(top))
 
@@ -52,7 +52,7 @@ def _append_fix(top: Plan) -> str:
     times = _times(top)
     if not times:
         return "add 'watermark' to the source and group by a window of that column, or use mode update or complete"
-    if top.kind == "distinct":
+    if top.operator == "distinct":
         return f"use a dedupe step, or keep the column {quote(times[0])}, which has the watermark"
     return f"add window({quote(times[0])}, '10 minutes') to GROUP BY, or use mode update or complete"
 
@@ -107,7 +107,7 @@ def streams_are_not_sorted(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _of(plan: Plan, kind: str) -> list[Plan]:
-    return [each for each in plan.walk() if each.kind == kind and each.streams]
+    return [each for each in plan.walk() if each.operator == kind and each.streams]
 
 
 def streams_are_not_windowed(pipeline: Pipeline) -> Iterator[Finding]:
@@ -123,12 +123,12 @@ def streams_are_whole(pipeline: Pipeline) -> Iterator[Finding]:
     """A stream is not limited in mode update, nor sampled or read from an offset."""
     for sink, plan in _queries(pipeline):
         for each in plan.find("limit", "offset", "sample") if plan.streams else ():
-            if each.kind == "offset":
+            if each.operator == "offset":
                 says, fix = f"step {each.step!r} has OFFSET, which streaming queries cannot have", "remove it"
-            elif each.kind == "limit" and each.streams and sink.mode == "update":
+            elif each.operator == "limit" and each.streams and sink.mode == "update":
                 says = f"step {each.step!r} has LIMIT, and sink {sink.name!r} has mode 'update'"
                 fix = "use max_by(row, column, n) for the n best, or another mode"
-            elif each.kind == "sample" and each.streams:
+            elif each.operator == "sample" and each.streams:
                 says, fix = f"step {each.step!r} has TABLESAMPLE of a stream", "write WHERE rand() < 0.1"
             else:
                 continue
@@ -140,11 +140,11 @@ def streams_are_combined(pipeline: Pipeline) -> Iterator[Finding]:
     for _, plan in _queries(pipeline):
         for each in plan.find("union", "except", "intersect"):
             streaming = [child.streams for child in each.children]
-            if each.kind == "union" and len(set(streaming)) == 2:
+            if each.operator == "union" and len(set(streaming)) == 2:
                 says = f"step {each.step!r} has a UNION of a stream and a static table"
                 yield Finding("streams-are-combined", each.at, says, "read the table as a stream, without 'static'")
-            elif (each.kind == "except" and streaming[1]) or (each.kind == "intersect" and any(streaming)):
-                word = each.kind.upper()
+            elif (each.operator == "except" and streaming[1]) or (each.operator == "intersect" and any(streaming)):
+                word = each.operator.upper()
                 fix = "join the streams with a time bound, or look the rows up in a static table with NOT EXISTS"
                 yield Finding("streams-are-combined", each.at, f"step {each.step!r} has {word} of streams", fix)
 
@@ -280,7 +280,7 @@ def trigger_fits_steps(pipeline: Pipeline) -> Iterator[Finding]:
             continue
         for each in plan.walk():
             what = _not_continuous(each) if sink.trigger.is_continuous else _not_real_time(each)
-            if what and each.kind != "watermark":
+            if what and each.operator != "watermark":
                 says = f"step {each.step!r} {what}, which trigger '{sink.trigger}' of sink {sink.name!r} cannot do"
                 yield Finding("trigger-fits-steps", each.at, says, "use a duration like '1 second' as trigger")
 
@@ -302,11 +302,11 @@ _WORDS = {
 def _not_continuous(plan: Plan) -> str:
     if plan.calls & _CLOCKS:
         return f"calls {min(plan.calls & _CLOCKS)}()"
-    return "" if plan.kind in _CONTINUOUS else _WORDS.get(plan.kind, "")
+    return "" if plan.operator in _CONTINUOUS else _WORDS.get(plan.operator, "")
 
 
 def _not_real_time(plan: Plan) -> str:
-    if plan.kind == "union":
+    if plan.operator == "union":
         one, other = ({id(scan) for scan in child.find("scan")} for child in plan.children)
         return "has a UNION of rows of the same source" if one & other else ""
-    return _WORDS.get(plan.kind, "") if plan.is_stateful or plan.kind in ("dedupe", "limit") else ""
+    return _WORDS.get(plan.operator, "") if plan.is_stateful or plan.operator in ("dedupe", "limit") else ""

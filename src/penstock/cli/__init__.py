@@ -15,7 +15,7 @@ import click
 
 from penstock.cli._stderr import LineRenderer
 from penstock.errors import CheckError, LoadError, PenstockError
-from penstock.model import Finding
+from penstock.model import Finding, Pipeline
 from penstock.redaction import install_hooks, redact
 from penstock.text import Waiting
 
@@ -114,3 +114,23 @@ def _is_unread(stream: TextIO) -> bool:
 def _format_error(error: PenstockError) -> str:
     """The error's message, or a line for each of its findings."""
     return list_findings(error.findings) if isinstance(error, LoadError | CheckError) else str(error)
+
+
+def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
+    """The pipeline, if it loads, and all findings about its file and tests.
+
+    The file `-` is standard input.
+    """
+    from penstock.checks import check
+    from penstock.load import load, load_text
+
+    try:
+        pipeline = load_text(sys.stdin.buffer.read(), "stdin") if file == "-" else load(file)
+    except LoadError as error:
+        return None, [finding for finding in error.findings if isinstance(finding, Finding)]
+    found = check(pipeline)
+    if pipeline.tests:
+        from penstock.testing.parse import parse_cases
+
+        found = sorted([*found, *parse_cases(pipeline)[1]], key=lambda finding: finding.at)
+    return pipeline, found

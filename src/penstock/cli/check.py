@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli import list_findings, print_status
-from penstock.cli._rules import findings_of
+from penstock.cli import findings_of, list_findings, print_status
 from penstock.load.files import walk_pipelines
 from penstock.model import Finding, Pipeline, errors
 

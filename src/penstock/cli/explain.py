@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import tempfile
 import textwrap
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
 
 import click
+import yaml
 
-from penstock.cli import format_finding
-from penstock.cli._rules import example, rules
+from penstock.checks import RULES
+from penstock.cli import findings_of, format_finding
 from penstock.errors import CallError
+from penstock.model import Finding, Location
 from penstock.text import nearest
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: what it requires and why."""
+
+    name: str
+    claim: str
+    why: str
+    wrong: str = ""
+    """A file that breaks the rule; empty if one file cannot show it."""
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Every rule that a finding can name, in the order of the reference."""
+    texts = yaml.safe_load((resources.files("penstock.cli") / "rules.yaml").read_text(encoding="utf-8"))
+    claims = {rule.__name__.replace("_", "-"): (rule.__doc__ or "").strip() for rule in RULES}
+    return {
+        name: Rule(name, each.get("claim") or claims[name], each["why"].strip(), each.get("wrong", ""))
+        for name, each in texts.items()
+    }
+
+
+def example(rule: Rule) -> list[Finding]:
+    """The findings in the rule's example, as if it were `wrong.yaml` in this folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "wrong.yaml")
+        file.write_text(rule.wrong, encoding="utf-8")
+        return [
+            Finding(each.rule, Location("wrong.yaml", each.at.line), each.says, each.fix, each.severity)
+            for each in findings_of(file)[1]
+        ]
 
 
 def _names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

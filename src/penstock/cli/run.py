@@ -16,7 +16,7 @@ from penstock.cli import format_finding
 from penstock.cli._stderr import NonBlockingStderr
 from penstock.errors import TRY_AGAIN, PenstockError
 from penstock.model import Pipeline, errors
-from penstock.spark.local_dir import remove_leftovers
+from penstock.spark.session import remove_leftovers
 from penstock.supervise.process import DriverProcess
 from penstock.supervise.protocol import RunOptions
 from penstock.text import Waiting

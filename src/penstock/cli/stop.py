@@ -10,8 +10,8 @@ import click
 from penstock.cli import print_status
 from penstock.cli._find import storage_of
 from penstock.errors import PenstockError
+from penstock.processes import wait_until
 from penstock.storage import lease
-from penstock.waiting import wait_until
 
 _MARGIN_SECONDS = 30.0
 

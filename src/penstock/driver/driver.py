@@ -22,8 +22,7 @@ from penstock.events import EventLog, describe
 from penstock.model import Pipeline, errors, fingerprint
 from penstock.pipeline import load_checked
 from penstock.spark.internals import DRAIN, find_missing, jvm_process, wait_for_listeners
-from penstock.spark.local_dir import local_dir
-from penstock.spark.session import cores, session
+from penstock.spark.session import cores, local_dir, session
 from penstock.storage.layout import Storage
 from penstock.storage.lease import must_hold
 from penstock.storage.verify import SinkStorage

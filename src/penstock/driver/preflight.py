@@ -13,8 +13,8 @@ from penstock.errors import PenstockError, RunError
 from penstock.events import Emit
 from penstock.model import Pipeline, Sink, Source
 from penstock.storage import files
+from penstock.storage.files import write_record
 from penstock.storage.layout import Storage
-from penstock.storage.records import write_record
 from penstock.storage.verify import SinkStorage, find_problems
 from penstock.watch.snapshot import rows_by_source
 

@@ -17,6 +17,7 @@ from penstock.engine.targets import Guard, TargetWriters, allow_write
 from penstock.errors import PenstockError, RunError
 from penstock.events import Emit, ignore_event
 from penstock.model import Pipeline, Sink, Source, Trigger
+from penstock.processes import wait_until
 from penstock.redaction import redact
 from penstock.spark.errors import is_retryable_error, summary
 from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive, stateful_operators
@@ -24,7 +25,6 @@ from penstock.storage.checkpoint import Checkpoint
 from penstock.storage.layout import Storage
 from penstock.storage.ledger import Ledger
 from penstock.text import show_difference
-from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

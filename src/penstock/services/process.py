@@ -21,8 +21,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from penstock.errors import ServiceError
-from penstock.processes import identity
-from penstock.waiting import wait_until
+from penstock.processes import identity, wait_until
 
 Progress = Callable[[str], None]
 """Called with a status line."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.storage import files
-from penstock.storage.records import RecordError, read_record, write_record
+from penstock.storage.files import RecordError, read_record, write_record
 
 #: Spark keeps 100 batches in its logs.
 KEPT = 120

@@ -25,9 +25,8 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.model import Location, Pipeline, Sink
 from penstock.storage import files
-from penstock.storage.files import find_other_writers
+from penstock.storage.files import find_other_writers, read_record, write_record
 from penstock.storage.manifest import manifest
-from penstock.storage.records import read_record, write_record
 
 DEFAULT = ".penstock"
 #: The parts of a storage that a backup has.

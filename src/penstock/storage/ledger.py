@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, texts
+from penstock.storage.files import RecordError, read_record, write_record
 from penstock.storage.layout import Storage
-from penstock.storage.records import RecordError, read_record, write_record
 
 _RESTORE = "`penstock checkpoint restore` writes it again from the journal"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.storage.checkpoint import Checkpoint, differs_from_crc
-from penstock.storage.records import digest
+from penstock.storage.files import digest
 
 _SNAPSHOTS = ("zip", "snapshot")
 _CHANGES = ("changelog", "delta")

@@ -11,9 +11,8 @@ from click.testing import CliRunner
 
 from penstock.checks import RULES
 from penstock.cli import format_finding
-from penstock.cli._rules import example, rules
 from penstock.cli.check import command as check_command
-from penstock.cli.explain import command
+from penstock.cli.explain import command, example, rules
 from penstock.model import Finding, Location
 
 SOURCE = Path(__file__).parents[3] / "src" / "penstock"

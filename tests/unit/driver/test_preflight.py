@@ -17,8 +17,8 @@ from penstock.driver.recorder import append_batch, sink_storages
 from penstock.errors import RunError
 from penstock.load import load
 from penstock.model import Pipeline
+from penstock.storage.files import RecordError
 from penstock.storage.layout import Storage
-from penstock.storage.records import RecordError
 from penstock.storage.verify import SinkStorage
 
 META = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})

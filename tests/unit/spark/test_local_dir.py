@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.local_dir import remove_leftovers
+from penstock.spark.session import remove_leftovers
 
 MAKE = """
 import sys
-from penstock.spark.local_dir import local_dir
+from penstock.spark.session import local_dir
 print(local_dir(), flush=True)
 sys.stdin.read()
 """

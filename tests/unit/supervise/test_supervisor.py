@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.model import Restart
+from penstock.processes import wait_until
 from penstock.storage.lease import LeaseLostError, LeaseUnreadableError
 from penstock.supervise import supervisor as module
 from penstock.supervise.supervisor import End, State, Supervisor
-from penstock.waiting import wait_until
 
 POLICY = Restart(limit=3, within_seconds=600, backoff_seconds=0.01, most_seconds=1, jitter=0)
 STARTED = {"what": "started", "sinks": ["out"]}

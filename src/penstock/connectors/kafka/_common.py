@@ -12,8 +12,8 @@ from penstock.connector import ConnectorOptions
 from penstock.connectors.kafka import settings
 from penstock.connectors.kafka.security import Sasl, Security, Tls
 from penstock.errors import PenstockError, UnreachableError
+from penstock.processes import wait_until
 from penstock.text import join_words, nearest
-from penstock.waiting import wait_until
 
 if TYPE_CHECKING:
     from typing_extensions import Self
