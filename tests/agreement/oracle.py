@@ -1,7 +1,6 @@
 """Spark's verdict on a pipeline, without starting a query.
 
-analyser, streaming and continuous checker, columns of sinks    `check_in`, which asks Spark
-planner            asked: refuses in the first batch what the checkers let pass, like a join without equality
+analyser, streaming and continuous checker, planner, columns of sinks    `check_in`, which asks Spark
 real-time mode     asked for its list of operators and its shortest trigger; Spark compares them in the first batch
 sources and sinks  transcribed from Spark 4.2: the engine only meets them when a query starts
 """
@@ -17,8 +16,7 @@ from penstock.engine.deep_check import _Check
 from penstock.engine.prepare import absolute
 from penstock.model import Pipeline, Sink
 from penstock.options import seconds
-from penstock.spark.errors import summary
-from penstock.spark.internals import analyze, class_name, jvm, streaming_leaves, to_dataframe, to_list
+from penstock.spark.internals import analyze, class_name, jvm, plan_batch, streaming_leaves, to_list
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,20 +46,8 @@ def _refusals(pipeline: Pipeline, sink: Sink, rows: DataFrame) -> Iterator[str]:
         yield f"[WRITE_STREAM_NOT_ALLOWED] sink {sink.name!r} does not read a stream"
         return
     yield from _connector_refusals(pipeline, sink)
-    plan = None
-    try:
-        plan = _execution(rows).sparkPlan()
-    except Exception as error:
-        yield f"planner: {summary(error)}"
-    if plan is not None and sink.trigger.is_real_time:
+    if sink.trigger.is_real_time:
         yield from _real_time_refusals(sink, rows)
-
-
-def _execution(rows: DataFrame) -> Any:
-    """The rows as a micro-batch executes them, as `explain` shows it."""
-    # Of the analyzed plan: the parsed one of a SELECT does not know yet that its tables are streams.
-    analyzed = to_dataframe(rows.sparkSession, analyze(rows))
-    return analyzed._jdf.queryExecution().queryExecutionForExplain()
 
 
 def _connector_refusals(pipeline: Pipeline, sink: Sink) -> Iterator[str]:
@@ -92,7 +78,7 @@ def _real_time_refusals(sink: Sink, rows: DataFrame) -> Iterator[str]:
     if any(one.equals(other) for one, other in combinations(streaming_leaves(analyze(rows)), 2)):
         yield "[STREAMING_REAL_TIME_MODE.IDENTICAL_SOURCES_IN_UNION_NOT_SUPPORTED] a source is read twice"
     allowed = _allowed_operators(spark)
-    operators = {str(node.getClass().getName()) for node in _streaming_nodes(_execution(rows).executedPlan())}
+    operators = {str(node.getClass().getName()) for node in _streaming_nodes(plan_batch(rows).executedPlan())}
     for name in sorted(each for each in operators if not allowed.contains(each)):
         short = name.rpartition(".")[2]
         yield f"[STREAMING_REAL_TIME_MODE.OPERATOR_OR_SINK_NOT_IN_ALLOWLIST] operator {short}"

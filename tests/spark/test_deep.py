@@ -25,14 +25,15 @@ SOURCES = """
 
 @pytest.fixture
 def deep(spark, tmp_path):
-    def found(text: str, sources: str = SOURCES) -> list[str]:
+    def found(text: str, sources: str = SOURCES, *, accepted: bool = True) -> list[str]:
         file = tmp_path / "p.yaml"
         (tmp_path / "hub").write_text(
             "Endpoint=sb://nowhere.invalid/;SharedAccessKeyName=a;SharedAccessKey=b;EntityPath=h"
         )
         file.write_text(textwrap.dedent(sources) + textwrap.dedent(text))
         pipeline = load(file)
-        assert [str(each) for each in check(pipeline) if each.severity == "error"] == []
+        # Most of what Spark refuses is refused without it as well.
+        assert any(each.severity == "error" for each in check(pipeline)) is not accepted
         (tmp_path / "empty").mkdir(exist_ok=True)
         findings = check_in(spark.newSession(), pipeline, tmp_path / "empty")
         return [str(each).replace(f"{tmp_path}/", "") for each in findings]
@@ -69,7 +70,7 @@ def test_what_spark_refuses_on_a_stream_is_found_at_the_line_of_its_step(deep, s
           raw: {{from: first, console: {{}}}}
     """
 
-    (finding,) = deep(text)
+    (finding,) = deep(text, accepted=False)
 
     assert finding.startswith(f"p.yaml:14: step 'wrong' for sink 'out' (mode {mode}): ")
     assert says in finding
@@ -95,7 +96,7 @@ def test_every_refusal_is_found_at_once_and_what_follows_from_one_is_not(deep):
           f: {from: others, jdbc: {url: "jdbc:postgresql://nowhere.invalid/x", table: t, key: [idd]}}
     """
 
-    found = deep(text)
+    found = deep(text, accepted=False)
 
     refused = [finding[: finding.index(": ", len("p.yaml:10: "))] for finding in found]
     assert refused == [

@@ -254,6 +254,14 @@ def test_sparks_own_checkers_are_asked_before_a_query_starts(spark):
         internals.check_streaming(ticks, "append", real_time=True)
 
 
+def test_sparks_planner_is_asked_as_well(spark):
+    left, right = (spark.readStream.format("rate").load().alias(name) for name in ("l", "r"))
+
+    with pytest.raises(AnalysisException, match="without equality"):
+        internals.check_streaming(left.join(right, F.expr("l.value > r.value")), "append")
+    assert "Join" in internals.plan_batch(left.join(right, F.expr("l.value = r.value"))).sparkPlan().toString()
+
+
 # Late rows
 
 

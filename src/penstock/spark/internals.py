@@ -255,7 +255,7 @@ def is_java_object(value: object) -> bool:
 
 
 def check_streaming(rows: DataFrame, mode: str, *, continuous: bool = False, real_time: bool = False) -> None:
-    """Ask Spark's streaming checkers, which `start()` asks first; raises what Spark raises."""
+    """Ask Spark's streaming checkers, which `start()` asks first, and its planner; raises what Spark raises."""
     spark = rows.sparkSession
     checker = jvm(spark).org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     output_mode = getattr(jvm(spark).org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
@@ -264,6 +264,15 @@ def check_streaming(rows: DataFrame, mode: str, *, continuous: bool = False, rea
         checks.append(checker.checkAdditionalRealTimeModeConstraints)
     for check in checks:
         check(analyze(rows), output_mode)
+    plan_batch(rows)
+
+
+def plan_batch(rows: DataFrame) -> Any:
+    """The query as its batches execute it; raises what only Spark's planner refuses, like a join without equality."""
+    # Of the analyzed plan: the parsed one of a SELECT does not know yet that its tables are streams.
+    execution = to_dataframe(rows.sparkSession, analyze(rows))._jdf.queryExecution().queryExecutionForExplain()
+    execution.sparkPlan()
+    return execution
 
 
 # Late rows: expressions that read the watermark of the running batch
