@@ -169,10 +169,9 @@ def _is_ahead(source: Source, time: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     most = round(seconds(_watermark(source).max_ahead) * 1_000_000)
-    latest = F.unix_micros(F.current_timestamp()) + F.lit(most)
-    # Out of an array: alone, the time of the batch would be a constant of the generated code, and each batch would
-    # compile it again. The index depends on the row, so that Spark cannot simplify it; both elements are the same.
-    latest = F.array(latest, latest)[F.isnull(time).cast("int")]
+    # In `transform`, for which Spark generates no code: elsewhere the time of the batch would be a constant of the
+    # code, and each batch would compile it again.
+    latest = F.transform(F.array(F.unix_micros(F.current_timestamp())), lambda now: now + most)[0]
     return F.coalesce(F.unix_micros(time) > latest, F.lit(False))
 
 
