@@ -150,9 +150,9 @@ def test_a_hundred_kills_and_a_million_records_lose_and_double_nothing(world: Wo
             if number % 2:
                 run.process.kill()
     world.feed(90_000)
-    done = penstock("run", file, "--once", folder=world.folder)
-
-    assert done.returncode == 0, done.stderr
+    with started("run", file, "--once", folder=world.folder) as run:
+        # The aggregate may have most of the records before it.
+        assert run.process.wait(3600) == 0, run.said
     world.judge_targets(world.folder)
     totals = DeltaTable(str(world.folder / "totals")).to_pyarrow_table()["n"].to_pylist()
     assert sum(totals) == len(world.sent) == 1_000_000
