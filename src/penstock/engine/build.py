@@ -38,12 +38,14 @@ def from_connector(source: Source, spark: SparkSession) -> DataFrame:
     raise BuildError(f"{connector.kind} can {how}")
 
 
-def build(pipeline: Pipeline, spark: SparkSession, read: Read = from_connector) -> dict[str, DataFrame]:
+def build(
+    pipeline: Pipeline, spark: SparkSession, read: Read = from_connector, *, once: bool = False
+) -> dict[str, DataFrame]:
     """Every source and step as a streaming DataFrame, by name; a test hands in its own way to read."""
     send_python_files(pipeline, spark)
     streams: dict[str, DataFrame] = {}
     for source in pipeline.sources:
-        streams[source.name] = read_source(pipeline, source, spark, read)
+        streams[source.name] = read_source(pipeline, source, spark, read, once=once)
     # A test hands in the rows of a table; there is no system to ask.
     tables = {source.name: source.connector for source in pipeline.sources if source.static and read is from_connector}
     for step in in_order(pipeline):
@@ -66,11 +68,14 @@ def in_order(pipeline: Pipeline) -> list[Step]:
     return ordered
 
 
-def read_source(pipeline: Pipeline, source: Source, spark: SparkSession, read: Read) -> DataFrame:
+def read_source(
+    pipeline: Pipeline, source: Source, spark: SparkSession, read: Read, *, once: bool = False
+) -> DataFrame:
     """The columns of a source, decoded, with its watermark; an error is at its line."""
     try:
         raw = read(source, spark)
-        rows = decode(source, raw, counted=_can_count(pipeline, source))
+        ends = once or all(sink.trigger.ends for sink in pipeline.sinks)
+        rows = decode(source, raw, counted=_can_count(pipeline, source), ends=ends)
         if source.static:
             # Cached: read once, not with every batch, and refreshed only when it is due.
             return rows.persist()

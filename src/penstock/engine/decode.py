@@ -40,18 +40,23 @@ def bad_records_metric(source: str) -> str:
     return f"bad_records:{source}"
 
 
-def decode(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
-    """The columns that the rest of the pipeline sees; `counted` is off for engines without `observe`."""
+def decode(source: Source, raw: DataFrame, *, counted: bool, ends: bool = False) -> DataFrame:
+    """The columns that the rest of the pipeline sees; `counted` is off for engines without `observe`.
+
+    `ends` is on for queries that read what is there in a few large batches.
+    """
     value = Payload(source.connector.value_column or "value", source.value) if source.value else None
     key = Payload("key", source.key) if source.key else None
     if value is not None and value.decode.format in STRUCTURED:
-        return _fields(source, raw, value, key, counted=counted)
+        return _fields(source, raw, value, key, counted=counted, ends=ends)
     if CORRUPT in raw.columns or _required_columns(source):
-        return _whole_rows(source, raw, counted=counted)
-    return _plain(source, raw, [part for part in (value, key) if part], counted=counted)
+        return _whole_rows(source, raw, counted=counted, ends=ends)
+    return _plain(source, raw, [part for part in (value, key) if part], counted=counted, ends=ends)
 
 
-def _fields(source: Source, raw: DataFrame, value: Payload, key: Payload | None, *, counted: bool) -> DataFrame:
+def _fields(
+    source: Source, raw: DataFrame, value: Payload, key: Payload | None, *, counted: bool, ends: bool
+) -> DataFrame:
     """The fields of the decoded value, the decoded key, and `_record` when asked for."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -61,18 +66,19 @@ def _fields(source: Source, raw: DataFrame, value: Payload, key: Payload | None,
     keys = [key.whole(rows)] if key else []
     if source.bad_records == "drop":
         flagged = rows.select(*value.inside(rows), *keys, *_record_names(source), _any_bad(rows, parts).alias(_BAD))
-        return _drop_bad(source, flagged, counted=counted)
+        return _drop_bad(source, flagged, counted=counted, ends=ends)
     guarded = _guard(source, rows, parts, value.record(rows))
     names, rest = value.fields(rows), [name for name in (RECORD, _POSITION) if name in rows.columns]
     others = [key.struct, *rest] if key else rest
     if counted:
         inlined = rows.select(F.inline(F.array(guarded)), *others)
-        return _refuse_ahead(source, inlined.select(*(column(name) for name in names), *keys, *rest))
+        return _refuse_ahead(source, inlined.select(*(column(name) for name in names), *keys, *rest), ends=ends)
     rows = rows.select(guarded.alias(value.struct), *others)
-    return _refuse_ahead(source, rows.select(*(F.col(value.struct)[name].alias(name) for name in names), *keys, *rest))
+    fields = (F.col(value.struct)[name].alias(name) for name in names)
+    return _refuse_ahead(source, rows.select(*fields, *keys, *rest), ends=ends)
 
 
-def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
+def _whole_rows(source: Source, raw: DataFrame, *, counted: bool, ends: bool) -> DataFrame:
     """Files that Spark parses itself: a record that it cannot parse arrives as `_corrupt_record`."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -86,16 +92,16 @@ def _whole_rows(source: Source, raw: DataFrame, *, counted: bool) -> DataFrame:
         shown = F.coalesce(F.col(CORRUPT), shown)
     columns = [*visible, bad.alias(_BAD), *_record(source, raw)]
     if source.bad_records == "drop":
-        return _drop_bad(source, raw.select(*columns), counted=counted)
+        return _drop_bad(source, raw.select(*columns), counted=counted, ends=ends)
     rows = _count_bad(source, raw.select(*columns, shown.alias("_shown"), *_position(source, raw)), counted=counted)
     form = source.connector.format if isinstance(source.connector, FileSource) else source.connector.kind
     says = f" is not {form} of the declared schema: "
     error = _raise(source, rows, says, short(F.col("_shown")))
     good = F.when(F.col(_BAD), error.cast("boolean")).otherwise(F.lit(True))
-    return _refuse_ahead(source, rows.where(good)).select(*visible, *_record_names(source))
+    return _refuse_ahead(source, rows.where(good), ends=ends).select(*visible, *_record_names(source))
 
 
-def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: bool) -> DataFrame:
+def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: bool, ends: bool) -> DataFrame:
     """The columns as the connector has them, the value and the key decoded if asked for."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -104,9 +110,9 @@ def _plain(source: Source, raw: DataFrame, parts: list[Payload], *, counted: boo
     checked = [part for part in parts if part.decode.format != "bytes"]
     if source.bad_records == "fail":
         rows = rows.where(_guard(source, rows, checked, F.lit(True))) if checked else rows
-        rows = _refuse_ahead(source, rows)
+        rows = _refuse_ahead(source, rows, ends=ends)
     elif checked or _find_time(source, rows.schema) is not None:
-        rows = _drop_bad(source, rows.withColumn(_BAD, _any_bad(rows, checked)), counted=counted)
+        rows = _drop_bad(source, rows.withColumn(_BAD, _any_bad(rows, checked)), counted=counted, ends=ends)
     by_column = {part.column: part for part in parts}
     visible = [by_column[name].whole(rows) if name in by_column else column(name) for name in raw.columns]
     return rows.select(*visible, *_record_names(source))
@@ -118,13 +124,13 @@ def _any_bad(rows: DataFrame, parts: list[Payload]) -> Column:
     return reduce(or_, (part.bad(rows) for part in parts if part.decode.format != "bytes"), F.lit(False))
 
 
-def _drop_bad(source: Source, flagged: DataFrame, *, counted: bool) -> DataFrame:
+def _drop_bad(source: Source, flagged: DataFrame, *, counted: bool, ends: bool) -> DataFrame:
     """Only the good rows; those that are too far ahead are bad as well."""
     from pyspark.sql import functions as F  # noqa: N812
 
     time = _find_time(source, flagged.schema)
     if time is not None:
-        flagged = flagged.withColumn(_BAD, F.col(_BAD) | _is_ahead(source, time))
+        flagged = flagged.withColumn(_BAD, F.col(_BAD) | _is_ahead(source, time, ends=ends))
     return _count_bad(source, flagged, counted=counted).where(~F.col(_BAD)).drop(_BAD)
 
 
@@ -136,7 +142,7 @@ def _count_bad(source: Source, flagged: DataFrame, *, counted: bool) -> DataFram
     return flagged.observe(bad_records_metric(source.name), F.count_if(F.col(_BAD)).alias("bad"))
 
 
-def _refuse_ahead(source: Source, rows: DataFrame) -> DataFrame:
+def _refuse_ahead(source: Source, rows: DataFrame, *, ends: bool) -> DataFrame:
     """The rows, or an error where one is too far ahead."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -144,7 +150,7 @@ def _refuse_ahead(source: Source, rows: DataFrame) -> DataFrame:
     if time is not None:
         fix = _FIX.replace(", or", ", raise 'max_ahead' of the watermark, or")
         error = _raise(source, rows, f" {_ahead_reason(source)}: ", time.cast("string"), fix)
-        rows = rows.where(F.when(_is_ahead(source, time), error.cast("boolean")).otherwise(F.lit(True)))
+        rows = rows.where(F.when(_is_ahead(source, time, ends=ends), error.cast("boolean")).otherwise(F.lit(True)))
     return rows.drop(_POSITION)
 
 
@@ -165,13 +171,16 @@ def _find_time(source: Source, schema: StructType, inside: Column | None = None)
     return time if isinstance(field.dataType, TimestampType) else None
 
 
-def _is_ahead(source: Source, time: Column) -> Column:
+def _is_ahead(source: Source, time: Column, *, ends: bool = True) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     most = round(seconds(_watermark(source).max_ahead) * 1_000_000)
-    # In `transform`, for which Spark generates no code: elsewhere the time of the batch would be a constant of the
-    # code, and each batch would compile it again.
-    latest = F.transform(F.array(F.unix_micros(F.current_timestamp())), lambda now: now + most)[0]
+    now = F.unix_micros(F.current_timestamp())
+    if ends:
+        return F.coalesce(F.unix_micros(time) > now + most, F.lit(False))
+    # The time of the batch is a constant of the generated code, so each batch would compile it again. For `transform`
+    # Spark generates no code: it costs more for each row, and less for batches of fewer than some 50,000.
+    latest = F.transform(F.array(now), lambda each: each + most)[0]
     return F.coalesce(F.unix_micros(time) > latest, F.lit(False))
 
 

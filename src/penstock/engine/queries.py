@@ -58,7 +58,7 @@ def start(
     """
     place = storage or Storage.of(pipeline)
     place.claim(pipeline)
-    streams = build(pipeline, spark, read)
+    streams = build(pipeline, spark, read, once=once)
     queries = Queries(pipeline, spark, streams, place, once, emit, guard, write, on_progress, wake or threading.Event())
     queries.start_all()
     return queries
