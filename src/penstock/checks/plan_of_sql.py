@@ -137,7 +137,11 @@ class SqlPlanner:
     def plan(self) -> Plan:
         """The plan of the text; unknown where sqlglot does not parse it."""
         tree = parse(self.text).tree
-        return self._opaque() if tree is None else self._query(tree)
+        try:
+            return self._opaque() if tree is None else self._query(tree)
+        except RecursionError:
+            # Deeper than any query that a person writes.
+            return self._opaque()
 
     def _opaque(self, node: Any = None) -> Plan:
         """What reads everything that the step, or a part of it, reads."""
@@ -193,7 +197,7 @@ class SqlPlanner:
             below = self._node("filter", where, self._with_subqueries(where, below, scope), calls=_calls(where))
         below, scope = self._group(node, below, scope)
         self._resolve(node, scope)
-        windows = [each for part in _own_parts(node) for each in part.find_all(exp.Window)]
+        windows = [each for part in _own_parts(node) for each in _nodes(part) if isinstance(each, exp.Window)]
         if windows:
             below = self._node("over", windows[0], below, says=windows[0].this.sql("spark"))
         for part in node.expressions:
@@ -230,22 +234,18 @@ class SqlPlanner:
     def _from(self, node: exp.Select) -> Relation | None:
         """The tables of FROM, joined; None if one of them cannot be understood."""
         found = self._relation(node.args["from_"].this)
-        for join in node.args.get("joins") or ():
-            if (
-                found is not None
-                and isinstance(join.this, exp.Lateral)
-                and not isinstance(join.this.this, exp.Subquery)
-            ):
-                found = self._generate(found, join.this)
-                continue
-            right = self._relation(join.this)
-            if found is None or right is None or join.args.get("method") == "ASOF":
+        for join in [*(node.args.get("joins") or ()), *(node.args.get("laterals") or ())]:
+            if found is None:
                 return None
-            found = self._join(found, join, right, node.args.get("where"))
-        for lateral in node.args.get("laterals") or ():
-            if isinstance(lateral.this, exp.Subquery):
-                return None
-            found = found and self._generate(found, lateral)
+            lateral = join if isinstance(join, exp.Lateral) else join.this
+            if isinstance(lateral, exp.Lateral):
+                found = None if isinstance(lateral.this, exp.Subquery) else self._generate(found, lateral)
+            else:
+                right = self._relation(join.this)
+                is_known = right is not None and join.args.get("method") != "ASOF"
+                found = (
+                    self._join(found, join, right, node.args.get("where")) if right is not None and is_known else None
+                )
         return found
 
     def _relation(self, node: Any) -> Relation | None:
