@@ -4,7 +4,7 @@ A connector is a frozen class of options; its fields are what a user can write i
 class variable with a default, or one of the capabilities below: small protocols that a connector implements by having
 their methods.
 
-    supervisor   loading and checking: class variables, `jar_groups`, `refuses_mode`, `columns_warning`
+    supervisor   loading and checking: class variables, `jar_groups`, `refuses_mode`, `check_columns`, `columns_warning`
     driver       before Spark: `probe`, `with_service_address`, `resolve_remote`, `resume`
                  with Spark: `read` or `read_static` once per start; `open` once per target and start,
                  then `Writer.write` once per batch, from a thread of that target
@@ -251,8 +251,11 @@ class SinkOptions(ConnectorOptions):
         """What happens to rows that the target gets again after a reset, as a clause for the user."""
         return "gets the rows again, in addition to those that it has"
 
-    def check_columns(self, schema: StructType, mode: str) -> None:
-        """Raise if rows of these columns can never be written; must not reach the outside system."""
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:
+        """Raise if rows of these columns can never be written; must reach neither the outside system nor Spark.
+
+        `columns` has Spark's `simpleString` of each type, or '' where `check` does not know it.
+        """
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Create what the options ask for, compare the schema with the target's, and return its writer.
@@ -275,6 +278,11 @@ class StepOptions(Options):
 
     runs_user_code: ClassVar[bool] = False
     """Whether it imports Python modules from the folder of the pipeline file."""
+
+    @property
+    def named_columns(self) -> Mapping[str, Sequence[str]]:
+        """The columns of the first stream that options name, by option."""
+        return {}
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:  # noqa: ARG002
         """What builds the rows of this step, given the systems behind the static tables; tests have rows instead."""

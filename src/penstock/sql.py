@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -264,6 +264,20 @@ def _watermark_clause(tokens: list[Any], at: int) -> int:
     return end if end > start + 3 else start + 4
 
 
+_SPECIAL_CALLS = frozenset(
+    {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION", "OVERLAY", "CEIL", "FLOOR", "LISTAGG"}
+    | {"STRING_AGG", "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH"}
+    | {"SHUFFLE_REPLICATE_NL"}
+)
+"""Functions and hints whose arguments Spark writes with words between them."""
+
+
+def _call(name: str, arguments: list[Any]) -> Any:
+    from sqlglot import exp
+
+    return exp.Anonymous(this=name, expressions=arguments)
+
+
 @lru_cache(maxsize=1)
 def _parser() -> Any:
     """sqlglot's parser for Spark with a step limit: its backtracking is exponential in JOINs without ON."""
@@ -273,6 +287,9 @@ def _parser() -> Any:
 
     class Bounded(base):  # type: ignore[misc]
         COLON_IS_VARIANT_EXTRACT = True
+        # Calls as they are written: sqlglot's classes rename functions and reorder their arguments.
+        FUNCTIONS = {name: partial(_call, name) for name in base.FUNCTIONS}
+        FUNCTION_PARSERS = {name: parse for name, parse in base.FUNCTION_PARSERS.items() if name in _SPECIAL_CALLS}
 
         def reset(self) -> None:
             super().reset()
@@ -296,8 +313,17 @@ def _problem(error: Exception, tokens: tuple[Token, ...], theirs: list[Any]) -> 
         and not str(details.get("description", "")).startswith(_MISCOUNTED)
         and not any(token.text.lower() in _SPARK_ONLY for token in tokens)
         and not _is_keyword_as_name(near, theirs)
+        and not any(one.text.lower() in _BEFORE_SPARK_ONLY and _is_value(two) for one, two in pairwise(tokens))
     )
     return Problem(int(details.get("line") or 1), max(1, column), near, is_sure)
+
+
+_BEFORE_SPARK_ONLY = ("x", "interval")
+"""X 'F0' with a space, and INTERVAL -1 DAY 1 HOUR: Spark's literals that sqlglot does not parse."""
+
+
+def _is_value(token: Token) -> bool:
+    return token.type in ("string", "number") or token.text in "+-" or token.text.isdigit()
 
 
 def _is_keyword_as_name(near: str, theirs: list[Any]) -> bool:

@@ -21,7 +21,13 @@ from penstock.checks.places import (
     sinks_write_apart,
     storage_is_no_input,
 )
-from penstock.checks.queries import columns_mean_what_they_say, keys_come_again, mode_fits_sink, targets_can_share
+from penstock.checks.queries import (
+    columns_fit_sink,
+    columns_mean_what_they_say,
+    keys_come_again,
+    mode_fits_sink,
+    targets_can_share,
+)
 from penstock.checks.sources import (
     decoding_fits_source,
     keys_are_there,
@@ -33,8 +39,10 @@ from penstock.checks.sources import (
     watermark_column_exists,
 )
 from penstock.checks.sql import (
+    columns_are_unambiguous,
     columns_exist,
     functions_exist,
+    groups_are_complete,
     sql_calls_no_java,
     sql_comments_are_plain,
     sql_is_one_select,
@@ -42,6 +50,7 @@ from penstock.checks.sql import (
     sql_reads_streams_only,
     sql_stays_as_written,
     sql_uses_spark_windows,
+    types_fit,
 )
 from penstock.checks.streaming import (
     append_has_watermark,
@@ -54,6 +63,7 @@ from penstock.checks.streaming import (
     joins_of_streams_end,
     running_has_watermark,
     sessions_fit,
+    state_ends,
     streams_are_combined,
     streams_are_not_sorted,
     streams_are_not_windowed,
@@ -92,7 +102,10 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sql_is_understood,
     sql_uses_spark_windows,
     columns_exist,
+    columns_are_unambiguous,
     functions_exist,
+    types_fit,
+    groups_are_complete,
     mode_fits_sink,
     targets_can_share,
     complete_has_aggregation,
@@ -101,6 +114,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     sessions_fit,
     joins_keep_streams,
     joins_of_streams_end,
+    state_ends,
     chains_append,
     streams_are_not_sorted,
     streams_are_not_windowed,
@@ -113,6 +127,7 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     running_has_watermark,
     keys_come_again,
     columns_mean_what_they_say,
+    columns_fit_sink,
     trigger_fits_sink,
     trigger_fits_sources,
     trigger_fits_mode,

@@ -1,4 +1,4 @@
-"""Parses DDL columns, `name type, name type`, without Spark."""
+"""Parses DDL columns, `name type, name type`, without Spark: the rules `colTypeList` and `dataType` of its grammar."""
 
 from __future__ import annotations
 
@@ -7,15 +7,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from penstock.sql import Token, tokenize
 from penstock.text import did_you_mean
 
-_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\w+|[<>(),:]|\S")
-_NUMBERS = "boolean tinyint byte smallint short int integer bigint long float real double decimal dec numeric"
-_OTHERS = "date time timestamp timestamp_ntz timestamp_ltz string char character varchar binary interval void variant"
-_PLAIN = f"{_NUMBERS} {_OTHERS}".split()
+_SYNONYMS = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "character": "char",
+    "timestamp_ltz": "timestamp",
+}
+_TRIVIAL = ["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "binary", "void", "variant"]
+_PARAMETERS = {"char": 1, "varchar": 1, "decimal": 2, "timestamp": 1, "timestamp_ntz": 1, "time": 1}
+"""How many numbers in parentheses a type may have."""
+_PLAIN = (*_TRIVIAL, *_PARAMETERS, *_SYNONYMS, "string", "interval", "geography", "geometry")
 _NESTED = ("array", "map", "struct")
-_INTERVAL = frozenset({"year", "month", "day", "hour", "minute", "second", "to"})
+_INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
 _MAX_DEPTH = 50
+_MAX_PRECISION = 38
+_NUMBER = re.compile(r"\d+|\d+[eE][+-]?\d+|\d+(?:\.\d*)?[eE]?\d*(?:[lLsSyYdDfF]|[bB][dD])")
 
 
 class DdlError(ValueError):
@@ -27,66 +41,119 @@ class DdlError(ValueError):
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column and its type, in lower case and without parameters."""
+class Type:
+    """A type of Spark."""
 
     name: str
-    type: str
+    parameters: str = ""
+    """As written after the name: `(10,2)`, ` day to second`."""
+    parts: tuple[Column, ...] = ()
+    """The fields of a struct; of an array `element`, of a map `key` and `value`."""
+
+    def __str__(self) -> str:
+        """Spark's `simpleString`."""
+        if self.name not in _NESTED:
+            return self.name + self.parameters
+        parts = [f"{each.name}:{each.type}" if self.name == "struct" else str(each.type) for each in self.parts]
+        return f"{self.name}<{','.join(parts)}>"
+
+    def part(self, name: str) -> Type | None:
+        """The type of a field, or of an element, a key or a value; None if there is none."""
+        return next((each.type for each in self.parts if each.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and its type."""
+
+    name: str
+    type: Type
 
 
 @lru_cache(maxsize=256)
 def parse_columns(text: str) -> tuple[Column, ...]:
     """Parse the top-level columns; DdlError if Spark would reject the text."""
-    words = _Words(_WORD.findall(text))
-    if words.next_is("struct") and words.after_next == "<":
-        words.take()
-        words.take()
-        found = _parse_list(words, ">", 1)
-        words.expect(">", "struct")
+    words = _Words(_tokens(text))
+    if words.next_is("struct") and words.after_next in ("<", "<>"):
+        found = _parse_type(words, 0).parts
     else:
         found = _parse_list(words, "", 0)
-    if words.left:
-        raise DdlError(f"unexpected {words.left[0]!r}", "remove it")
+    _expect_end(words)
     return found
 
 
-class _Words:
-    """A stream of words."""
+@lru_cache(maxsize=256)
+def parse_type(text: str) -> Type:
+    """Parse a type alone; DdlError if Spark would reject the text."""
+    words = _Words(_tokens(text))
+    found = _parse_type(words, 0)
+    _expect_end(words)
+    return found
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self.left = list(reversed(words))
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return [token for token in tokenize(text) if token.type != "comment"]
+    except ValueError:
+        raise DdlError("a quote or a comment is not closed", "close it") from None
+
+
+class _Words:
+    """The tokens of a text that are left."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.left = list(reversed(tokens))
 
     def next_is(self, *words: str) -> bool:
-        return bool(self.left) and self.left[-1].lower() in words
+        return bool(self.left) and self.left[-1].text.lower() in words
 
     @property
     def after_next(self) -> str:
-        return self.left[-2] if len(self.left) > 1 else ""
+        return self.left[-2].text if len(self.left) > 1 else ""
 
     def take(self) -> str:
-        return self.left.pop() if self.left else ""
+        return self.left.pop().text if self.left else ""
+
+    def skip(self, *words: str) -> bool:
+        """Take these words if they are next."""
+        ahead = [token.text.lower() for token in self.left[: -len(words) - 1 : -1]]
+        if ahead != list(words):
+            return False
+        del self.left[-len(words) :]
+        return True
 
     def expect(self, word: str, of: str) -> None:
-        if not self.next_is(word):
-            found = f"found {self.left[-1]!r}" if self.left else "the text ends"
+        if not self.skip(word):
+            found = f"found {self.left[-1].text!r}" if self.left else "the text ends"
             raise DdlError(f"{of!r} needs a {word!r} where {found}", f"write '{of}{_EXAMPLES.get(of, '')}'")
-        self.take()
 
 
-_EXAMPLES = {"array": "<int>", "map": "<string, int>", "struct": "<a: int, b: string>", "decimal": "(10, 2)"}
+_EXAMPLES = {
+    "array": "<int>",
+    "map": "<string, int>",
+    "struct": "<a: int, b: string>",
+    "decimal": "(10, 2)",
+    "char": "(10)",
+    "varchar": "(10)",
+    "not": " NULL",
+    "comment": " 'text'",
+}
+
+
+def _expect_end(words: _Words) -> None:
+    if words.left:
+        raise DdlError(f"unexpected {words.left[-1].text!r}", "remove it")
 
 
 def _parse_list(words: _Words, end: str, depth: int) -> tuple[Column, ...]:
     found: list[Column] = []
     while True:
         found.append(_parse_column(words, depth))
-        if words.next_is(","):
-            words.take()
-        elif not words.left or words.next_is(end):
+        if not words.skip(","):
             break
-        else:
-            says = f"after '{found[-1].name} {found[-1].type}' comes {words.left[-1]!r}"
-            raise DdlError(says, "put a comma between columns")
+    if words.left and not words.next_is(end):
+        says = f"after '{found[-1].name} {found[-1].type}' comes {words.left[-1].text!r}"
+        raise DdlError(says, "put a comma between columns")
     twice = first_repeated(column.name for column in found)
     if twice is not None:
         raise DdlError(f"duplicate column {twice!r}", "keep one")
@@ -105,61 +172,117 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def _parse_column(words: _Words, depth: int) -> Column:
-    name = words.take()
-    if not name or not re.fullmatch(r"`.+`|\w+", name):
-        raise DdlError(
-            f"a column's name is missing before {name!r}" if name else "a column is missing", "write 'name type'"
-        )
-    name = name.strip("`") if name.startswith("`") else name
-    if depth and words.next_is(":"):
-        words.take()
+    name = _parse_name(words)
+    if depth:
+        words.skip(":")
     if not words.left or words.next_is(",", ">"):
         raise DdlError(f"column {name!r} has no type", f"write '{name} string'")
-    return Column(name, _skip_attributes(words, _parse_type(words, depth)))
+    found = Column(name, _parse_type(words, depth))
+    if words.skip("not"):
+        words.expect("null", "not")
+    if words.skip("comment"):
+        _parse_comment(words)
+    return found
 
 
-def _parse_type(words: _Words, depth: int) -> str:
+def _parse_name(words: _Words) -> str:
+    token = words.left.pop() if words.left else None
+    if token is None:
+        raise DdlError("a column is missing", "write 'name type'")
+    if not token.is_name or (token.type == "word" and _NUMBER.fullmatch(token.text)) or token.name == "":
+        raise DdlError(f"a column's name is missing before {token.text!r}", "write 'name type'")
+    if words.next_is("-"):
+        raise DdlError(f"the name {token.name!r} has a '-' after it", "quote a name with other characters: `a-b`")
+    return token.name
+
+
+def _parse_comment(words: _Words) -> None:
+    if not words.left or words.left[-1].type != "string":
+        words.expect("'", "comment")
+    while words.left and words.left[-1].type == "string":
+        words.take()
+
+
+def _parse_type(words: _Words, depth: int) -> Type:
     word = words.take()
-    name = word.lower()
+    name = _SYNONYMS.get(word.lower(), word.lower())
     if depth > _MAX_DEPTH:
         raise DdlError(f"types are nested deeper than {_MAX_DEPTH} levels", "flatten them")
     if name in _NESTED:
-        _skip_parameters(words, name, depth + 1)
-    elif name not in _PLAIN:
+        return Type(name, parts=_parse_parts(words, name, depth + 1))
+    if name not in _PLAIN:
         raise DdlError(f"{word!r} is not a Spark type", _suggest_type(word))
-    elif words.next_is("("):
-        _skip_numbers(words, name)
-    while name == "interval" and words.next_is(*_INTERVAL):
-        words.take()
-    return name
+    if name == "interval":
+        return Type(name, _parse_fields(words))
+    found = Type(name, _parse_parameters(words, name))
+    if name == "timestamp" and words.skip("without", "time", "zone"):
+        return Type("timestamp_ntz")
+    if name == "timestamp":
+        words.skip("with", "local", "time", "zone")
+    elif name == "time":
+        words.skip("without", "time", "zone")
+    elif name in ("string", "char", "varchar") and words.skip("collate"):
+        _parse_name(words)
+    return found
 
 
-def _skip_parameters(words: _Words, name: str, depth: int) -> None:
+def _parse_parts(words: _Words, name: str, depth: int) -> tuple[Column, ...]:
+    if name == "struct" and words.skip("<>"):
+        return ()
     words.expect("<", name)
+    found: tuple[Column, ...] = ()
     if name == "struct":
-        if not words.next_is(">"):
-            _parse_list(words, ">", depth)
+        found = () if words.next_is(">") else _parse_list(words, ">", depth)
+    elif name == "array":
+        found = (Column("element", _parse_type(words, depth)),)
     else:
-        _skip_attributes(words, _parse_type(words, depth))
-        if name == "map":
-            words.expect(",", name)
-            _skip_attributes(words, _parse_type(words, depth))
+        key = Column("key", _parse_type(words, depth))
+        words.expect(",", name)
+        found = (key, Column("value", _parse_type(words, depth)))
     words.expect(">", name)
+    return found
 
 
-def _skip_numbers(words: _Words, name: str) -> None:
-    words.take()
-    while words.left and re.fullmatch(r"\d+|,", words.left[-1]):
-        words.take()
+def _parse_parameters(words: _Words, name: str) -> str:
+    if name in ("char", "varchar", "geography", "geometry"):
+        words.expect("(", name)
+    elif name not in _PARAMETERS or not words.skip("("):
+        return ""
+    numbers = [words.take()]
+    while len(numbers) < _PARAMETERS.get(name, 1) and words.skip(","):
+        numbers.append(words.take())
     words.expect(")", name)
+    _check_numbers(name, numbers)
+    return f"({','.join(numbers)})" if name not in ("timestamp", "timestamp_ntz") else ""
 
 
-def _skip_attributes(words: _Words, name: str) -> str:
-    while words.next_is("not", "comment", "collate", "with", "without"):
-        word = words.take().lower()
-        for _ in range(2 if word.startswith("with") else 1):
-            words.take()
-    return name
+def _check_numbers(name: str, numbers: list[str]) -> None:
+    if name.startswith("geo"):
+        return
+    text = f"{name}({', '.join(numbers)})"
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        raise DdlError(f"{text!r} needs whole numbers", f"write '{name}{_EXAMPLES.get(name, '(6)')}'")
+    first, *rest = map(int, numbers)
+    if name == "decimal" and (first > _MAX_PRECISION or any(scale > first for scale in rest)):
+        raise DdlError(
+            f"{text!r} has too many digits", f"use at most {_MAX_PRECISION} digits, and at most as many after the point"
+        )
+    if name.startswith("time") and (first > 6 or (name != "time" and first < 6)):
+        raise DdlError(f"{text!r} has a precision that Spark does not have", f"write '{name}'")
+
+
+def _parse_fields(words: _Words) -> str:
+    """The fields of an interval: ` day to second`."""
+    fields = next((fields for fields in _INTERVALS if words.next_is(*fields)), None)
+    if fields is None:
+        return ""
+    start = words.take().lower()
+    if not words.skip("to"):
+        return f" {start}"
+    later = fields[fields.index(start) + 1 :]
+    if not words.next_is(*later):
+        raise DdlError(f"an interval from {start!r} has no end here", f"end it with one of {', '.join(fields[1:])}")
+    return f" {start} to {words.take().lower()}"
 
 
 def _suggest_type(word: str) -> str:

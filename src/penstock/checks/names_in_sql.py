@@ -1,32 +1,21 @@
-"""Names in SQL that mean nothing: columns that no table of the FROM clause has, functions that Spark does not have."""
+"""Names in SQL that mean nothing, or more than one thing: columns of the FROM clause, functions of Spark."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from penstock.checks.plan import UnknownName
-from penstock.text import did_you_mean, nearest
+from penstock.checks.functions import FUNCTIONS
+from penstock.checks.plan import Mistake
+from penstock.text import did_you_mean, join_words, nearest
 
 if TYPE_CHECKING:
     from penstock.checks.plan_of_sql import Scope
 
 
-def _read() -> dict[str, frozenset[str]]:
-    lines = Path(__file__).with_name("functions.txt").read_text(encoding="utf-8").splitlines()
-    pairs = (line.split(": ", 1) for line in lines)
-    return {group: frozenset(names.split(" ")) for group, names in pairs}
-
-
-_GROUPS = _read()
-FUNCTIONS = frozenset().union(*_GROUPS.values())
-# Spark keeps a few of them in other groups.
-AGGREGATES = _GROUPS["agg_funcs"] | {"vector_avg", "vector_sum", "schema_of_variant_agg"}
-GENERATORS = _GROUPS["generator_funcs"]
 SYNTAX = frozenset(
     {"try_cast", "timestampadd", "timestampdiff", "extract", "trim", "position", "substring", "overlay", "exists"}
     | {"any", "some", "all", "in", "values", "row", "table", "stream", "identifier", "over", "within", "filter"}
@@ -36,19 +25,24 @@ SYNTAX = frozenset(
 """Words before a parenthesis that Spark's parser knows by itself."""
 
 
+_UNITS = frozenset(
+    {"year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "doy", "dow", "hour", "minute", "second"}
+    | {"millisecond", "microsecond", "nanosecond", "years", "months", "weeks", "days", "hours", "minutes", "seconds"}
+    | {"milliseconds", "microseconds"}
+)
+"""Units of time, which some calls have as their first argument."""
 #: sqlglot takes these words for columns; Spark has them as functions without parentheses or as units of time.
 _WORDS = frozenset(
-    {"current_date", "current_timestamp", "current_time", "current_user", "user", "session_user", "localtimestamp"}
-    | {"grouping__id", "default", "year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "doy", "dow"}
-    | {"hour", "minute", "second", "millisecond", "microsecond", "nanosecond", "years", "months", "weeks", "days"}
-    | {"hours", "minutes", "seconds", "milliseconds", "microseconds"}
+    {"current_date", "current_path", "current_timestamp", "current_time", "current_user", "user", "session_user"}
+    | {"grouping__id", "default", "localtimestamp"}
+    | _UNITS
 )
 _HIDDEN = "_metadata"
 _CALL = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
 
 
-def unknown_columns(expression: Any, scope: Scope, outer: tuple[Scope, ...]) -> Iterator[UnknownName]:
-    """The columns of an expression that none of its tables has; nothing where a table's columns are unknown."""
+def unknown_columns(expression: Any, scope: Scope, outer: tuple[Scope, ...]) -> Iterator[Mistake]:
+    """The columns of an expression that none of its tables has; nothing where columns are unknown."""
     if not all(each.is_closed for each in (scope, *outer)):
         return
     for column in _columns(expression):
@@ -66,10 +60,19 @@ def unknown_columns(expression: Any, scope: Scope, outer: tuple[Scope, ...]) -> 
             names = [each.name for each in scope.columns]
             says, wanted = f"there is no column {first!r}", first
         if start is not None:
-            yield UnknownName(start, says, did_you_mean(wanted, names))
+            yield Mistake("columns-exist", start, says, did_you_mean(wanted, names))
 
 
-def unknown_functions(tree: Any, text: str) -> Iterator[UnknownName]:
+def ambiguous_columns(expression: Any, scope: Scope) -> Iterator[Mistake]:
+    """The columns of an expression that several of its tables have; nothing where columns are unknown."""
+    for column in _columns(expression) if scope.is_closed else ():
+        name, owners = column.parts[0].name, scope.owners(column)
+        if len(owners) > 1 and not _is_variable(column, name) and "start" in column.parts[0].meta:
+            says = f"{name!r} is ambiguous: {join_words(owners, 'and')} have it"
+            yield Mistake("columns-are-unambiguous", column.parts[0].meta["start"], says, f"write {owners[0]}.{name}")
+
+
+def unknown_functions(tree: Any, text: str) -> Iterator[Mistake]:
     """The functions of a query that Spark does not have."""
     for call in tree.find_all(exp.Func):
         start = call.meta.get("start")
@@ -79,7 +82,8 @@ def unknown_functions(tree: Any, text: str) -> Iterator[UnknownName]:
         name = written[0].lower()
         if name not in FUNCTIONS and name not in SYNTAX:
             near = nearest(name, FUNCTIONS)
-            yield UnknownName(
+            yield Mistake(
+                "functions-exist",
                 start,
                 f"Spark has no function {written[0]!r}",
                 f"did you mean {near!r}?" if near else "use one of Spark's functions",
@@ -89,7 +93,10 @@ def unknown_functions(tree: Any, text: str) -> Iterator[UnknownName]:
 def _columns(expression: Any) -> Iterator[exp.Column]:
     """The columns of an expression, without those of its subqueries and names of arguments."""
     for each in expression.walk(prune=lambda node: isinstance(node, exp.Query)):
-        if isinstance(each, exp.Column) and not (isinstance(each.parent, exp.Kwarg) and each.arg_key == "this"):
+        parent = each.parent
+        is_name = isinstance(parent, exp.Kwarg) and each.arg_key == "this"
+        is_collation = isinstance(parent, exp.Collate) and each.arg_key == "expression"
+        if isinstance(each, exp.Column) and not is_name and not is_collation and not isinstance(parent, exp.DataType):
             yield each
 
 

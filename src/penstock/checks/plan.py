@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from penstock.checks.ddl import Type
 from penstock.model import Location
 
 Operator = Literal[
@@ -31,8 +32,8 @@ class Column:
     """Whether the watermark is on it: a plain column, renamed or not, or a time window over one; None if unknown."""
     is_session: bool = False
     """Whether it is a session window."""
-    type: str = ""
-    """Without parameters, in lower case; empty if unknown."""
+    type: Type | None = None
+    """None if unknown."""
 
     def renamed(self, name: str) -> Column:
         """The same column under another name, which does not change what Spark knows of it."""
@@ -119,6 +120,10 @@ class Plan:
             self.operator == "dedupe" and (self.mode == "watermark" or _has_watermark(self.keys))
         )
 
+    def has(self, name: str) -> bool:
+        """Whether it has a column of a name."""
+        return any(column.name.lower() == name.lower() for column in self.columns or ())
+
     def column(self, name: str) -> Column | None:
         """The column of a name; None if there is none, or more than one."""
         found = [column for column in self.columns or () if column.name.lower() == name.lower()]
@@ -130,9 +135,10 @@ def _has_watermark(columns: tuple[Column, ...] | None) -> bool:
 
 
 @dataclass(frozen=True)
-class UnknownName:
-    """A name that cannot be resolved, and where it is in the text."""
+class Mistake:
+    """What Spark would refuse in the text of a query, and where."""
 
+    rule: str
     start: int
     says: str
     fix: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.checks.ddl import DdlError, parse_columns
-from penstock.checks.plan import Column, Plan, UnknownName
+from penstock.checks.plan import Column, Mistake, Plan
 from penstock.checks.sql_text import sql_text, target_selections
 from penstock.model import Pipeline, Source, Step
 from penstock.steps.dedupe import DedupeStep
@@ -23,8 +23,8 @@ class Analysis:
 
     plans: dict[str, Plan]
     """Of each source and step that can be read; those in a cycle are missing."""
-    unknown: dict[str, list[UnknownName]]
-    """The names in the SQL of a step, or of a target, that mean nothing."""
+    mistakes: dict[str, list[Mistake]]
+    """What Spark would refuse in the SQL of a step, or of a target."""
 
 
 def analyse(pipeline: Pipeline) -> Analysis:
@@ -45,7 +45,7 @@ def _analyse(pipeline: Pipeline) -> Analysis:
         waiting = [step for step in waiting if step not in ready]
     for step in target_selections(pipeline):
         if step.reads[0] in found.plans:
-            _of_step(step, found)
+            found.plans[step.name] = _of_step(step, found)
     return found
 
 
@@ -57,7 +57,7 @@ def _of_step(step: Step, known: Analysis) -> Plan:
         from penstock.checks.plan_of_sql import SqlPlanner
 
         planner = SqlPlanner(step, text, reads)
-        known.unknown[step.name] = planner.unknown
+        known.mistakes[step.name] = planner.mistakes
         return planner.plan()
     what, children = step.what, tuple(reads.values())
     streams = any(plan.streams for plan in children)
@@ -94,7 +94,9 @@ def _source_columns(source: Source, watermark: str) -> tuple[Column, ...] | None
         ddl = source.value.schema if source.value.format != "avro" else None
         extra = [*([Column("key")] if source.key else []), *([Column("_record")] if source.metadata else [])]
     found = _of_ddl(ddl, watermark) if ddl else None
-    return None if found is None else (*found, *extra)
+    taken = {column.name.lower() for column in found or ()}
+    # A column that is there twice is another rule's.
+    return None if found is None or any(each.name in taken for each in extra) else (*found, *extra)
 
 
 def _of_ddl(ddl: str, watermark: str) -> tuple[Column, ...] | None:

@@ -8,14 +8,20 @@ from typing import Any
 
 from sqlglot import exp
 
+from penstock.checks.ddl import Type
+from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS, combine
+from penstock.checks.groups import find_misplaced, find_ungrouped
 from penstock.checks.join_condition import read_condition
-from penstock.checks.names_in_sql import AGGREGATES, FUNCTIONS, GENERATORS, unknown_columns
-from penstock.checks.plan import Column, Equality, Operator, Plan, UnknownName
+from penstock.checks.names_in_sql import ambiguous_columns, unknown_columns
+from penstock.checks.plan import Column, Equality, Mistake, Operator, Plan
 from penstock.checks.sql_text import locate_line
+from penstock.checks.types_in_sql import WINDOW, Typist
 from penstock.model import Step
 from penstock.sql import parse
+from penstock.text import did_you_mean
 
 _WINDOWS = ("window", "session_window")
+_CONDITIONS = ("where", "having", "qualify")
 _KEPT = frozenset(
     [
         "from_",
@@ -77,6 +83,15 @@ class Scope:
         # A field of a struct: Spark does not know a watermark of it.
         return Column(name, has_watermark=False) if self._plain(expression.parts[0].name) else None
 
+    def resolve(self, names: list[str]) -> tuple[Type | None, list[str]]:
+        """The type of the column that a dotted name begins with, None if unknown, and the fields after it."""
+        owner = self.relation(names[0]) if len(names) > 1 else None
+        column = owner.plan.column(names[1]) if owner is not None else None
+        if column is not None:
+            return column.type, names[2:]
+        column = self._plain(names[0]) if owner is None else None
+        return column.type if column is not None else None, names[1:]
+
     @property
     def is_closed(self) -> bool:
         """Whether all columns of all its tables are known."""
@@ -91,6 +106,16 @@ class Scope:
     def relation(self, name: str) -> Relation | None:
         """The table of a name."""
         return next((each for each in self.relations if each.name.lower() == name.lower()), None)
+
+    def owners(self, expression: exp.Column) -> list[str]:
+        """The tables that have a column of this name, which is written without one; [] where an alias has it."""
+        first = expression.parts[0].name.lower()
+        if (len(expression.parts) > 1 and self.relation(first)) or any(
+            each.name.lower() == first for each in self.extra
+        ):
+            return []
+        names = [each.name for each in self.relations if not each.is_qualified and each.plan.has(first)]
+        return names if all(names) else []
 
     def has(self, expression: exp.Column) -> bool:
         """Whether a column, or the struct that it is a field of, is there."""
@@ -131,17 +156,21 @@ class SqlPlanner:
     ctes: dict[str, Plan] = field(default_factory=dict)
     outer: tuple[Scope, ...] = ()
     """Of a subquery: what the queries around it read."""
-    unknown: list[UnknownName] = field(default_factory=list)
-    """Names that mean nothing, in all of the text."""
+    mistakes: list[Mistake] = field(default_factory=list)
+    """What Spark would refuse, in all of the text."""
 
     def plan(self) -> Plan:
         """The plan of the text; unknown where sqlglot does not parse it."""
         tree = parse(self.text).tree
         try:
-            return self._opaque() if tree is None else self._query(tree)
+            found = self._opaque() if tree is None else self._query(tree)
         except RecursionError:
             # Deeper than any query that a person writes.
             return self._opaque()
+        if any(token.text == "|>" for token in parse(self.text).tokens):
+            # sqlglot makes queries of its own of what comes before and after.
+            self.mistakes[:] = [each for each in self.mistakes if each.rule == "columns-exist"]
+        return found
 
     def _opaque(self, node: Any = None) -> Plan:
         """What reads everything that the step, or a part of it, reads."""
@@ -173,10 +202,11 @@ class SqlPlanner:
             return self._select(node)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node)
-        return self._node("scan", node) if isinstance(node, exp.Values) else self._opaque(node)
+        return self._values(node) if isinstance(node, exp.Values) else self._opaque(node)
 
     def _set_operation(self, node: exp.SetOperation) -> Plan:
         left, right = self._query(node.this), self._query(node.expression)
+        self._compare_columns(node, left, right)
         if node.args.get("by_name") or node.args.get("on"):
             return self._opaque(node)
         if isinstance(node, exp.Union):
@@ -186,14 +216,42 @@ class SqlPlanner:
             made = self._node("except" if isinstance(node, exp.Except) else "intersect", node, left, right)
         return self._add_modifiers(node, made)
 
+    def _values(self, node: exp.Values) -> Plan:
+        rows = [each.expressions if isinstance(each, exp.Tuple) else [each] for each in node.expressions]
+        if not rows or any(len(row) != len(rows[0]) for row in rows):
+            return self._node("scan", node)
+        typist = Typist(Scope(()), self.mistakes)
+        types = [{typist.type(each) for each in column} for column in zip(*rows, strict=True)]
+        names = [f"col{place}" for place in range(1, len(types) + 1)]
+        columns = [
+            Column(name, type=kinds.pop() if len(kinds) == 1 else None)
+            for name, kinds in zip(names, types, strict=True)
+        ]
+        return self._node("scan", node, columns=tuple(columns))
+
+    def _compare_columns(self, node: exp.SetOperation, left: Plan, right: Plan) -> None:
+        """Note columns of a UNION, EXCEPT or INTERSECT that do not go together."""
+        if left.columns is None or right.columns is None or node.args.get("by_name"):
+            return
+        word, start = node.key.upper(), _start(node.expression)
+        if len(left.columns) != len(right.columns):
+            says = f"{word} has {len(left.columns)} columns before it and {len(right.columns)} after it"
+            self.mistakes.append(Mistake("types-fit", start, says, "select the same number of columns"))
+            return
+        for one, other in zip(left.columns, right.columns, strict=True):
+            if not combine("union", one.type, other.type)[0]:
+                says = f"{word} has {one.name or 'a column'!r} of type {one.type} before it and {other.type} after it"
+                self.mistakes.append(Mistake("types-fit", start, says, "cast one of them"))
+
     def _select(self, node: exp.Select) -> Plan:
-        if any(value for name, value in node.args.items() if name not in _KEPT) or node.args.get("from_") is None:
-            return self._opaque(node) if node.args.get("from_") is not None else self._node("scan", node)
-        relation = self._from(node)
+        if any(value for name, value in node.args.items() if name not in _KEPT):
+            return self._opaque(node)
+        relation = self._from(node) if node.args.get("from_") else Relation("", self._node("scan", node, columns=()))
         if relation is None:
             return self._opaque(node)
         below, scope = relation.plan, Scope(relation.parts)
         if where := node.args.get("where"):
+            self.mistakes.extend(find_misplaced(where, "WHERE", _is_aggregate))
             below = self._node("filter", where, self._with_subqueries(where, below, scope), calls=_calls(where))
         below, scope = self._group(node, below, scope)
         self._resolve(node, scope)
@@ -214,11 +272,19 @@ class SqlPlanner:
         wide = replace(scope, extra=(*scope.extra, *aliases))
         for name in ("where", "group", "having", "qualify", "order", "sort", "cluster", "distribute"):
             if part := node.args.get(name):
-                self.unknown.extend(unknown_columns(part, scope if name == "where" else wide, self.outer))
-        for place, part in enumerate(node.expressions):
-            before = tuple(Column(name) for each in node.expressions[:place] for name in _output_names(each))
-            narrow = replace(scope, extra=(*scope.extra, *before))
-            self.unknown.extend(unknown_columns(part, narrow, self.outer))
+                self.mistakes.extend(unknown_columns(part, scope if name == "where" else wide, self.outer))
+                self.mistakes.extend(ambiguous_columns(part, scope) if name == "where" else ())
+                hidden = [] if name == "where" else [each.name.lower() for each in aliases]
+                typist = Typist(scope, self.mistakes, hidden)
+                (typist.condition if name in _CONDITIONS else typist.parts)(part.this if name in _CONDITIONS else part)
+        has_generator = any(_name(each) in GENERATORS for part in node.expressions for each in _nodes(part))
+        narrow = replace(scope, extra=scope.extra)
+        for part in node.expressions:
+            self.mistakes.extend(unknown_columns(part, wide if has_generator else narrow, self.outer))
+            self.mistakes.extend(ambiguous_columns(part, narrow))
+            if isinstance(part, exp.Alias | exp.Aliases) or (isinstance(part, exp.Column) and len(part.parts) > 1):
+                # The items after it see its name.
+                narrow = replace(narrow, extra=(*narrow.extra, *map(Column, _output_names(part))))
 
     def _add_modifiers(self, node: Any, below: Plan) -> Plan:
         """ORDER BY, SORT BY, CLUSTER BY, LIMIT and OFFSET."""
@@ -259,7 +325,7 @@ class SqlPlanner:
         elif isinstance(node, exp.Subquery):
             found = self._query(node)
         elif isinstance(node, exp.Values):
-            found = self._node("scan", node)
+            found = self._values(node)
         else:
             return None
         if sample := node.args.get("sample"):
@@ -316,9 +382,18 @@ class SqlPlanner:
             says=f"{left.name or left.plan.step} and {right.name}",
             calls=_calls(join.args.get("on")),
         )
+        for name in using:
+            missing = [each for each in (left, right) if each.plan.columns is not None and not each.plan.has(name)]
+            if missing:
+                says = f"USING names {name!r}, which {missing[0].name or 'the left side'!r} does not have"
+                fix = did_you_mean(name, [each.name for each in missing[0].plan.columns or ()])
+                start = next(each.meta.get("start", 0) for each in join.args["using"] if each.name == name)
+                self.mistakes.append(Mistake("columns-exist", start, says, fix))
         if condition := join.args.get("on"):
             scope = Scope((*left.parts, right))
-            self.unknown.extend(unknown_columns(condition, scope, self.outer))
+            self.mistakes.extend(unknown_columns(condition, scope, self.outer))
+            self.mistakes.extend(ambiguous_columns(condition, scope))
+            Typist(scope, self.mistakes).condition(condition)
             plan = self._with_subqueries(condition, plan, scope)
         if side in ("semi", "anti"):
             return Relation(left.name, plan, left.parts)
@@ -346,6 +421,9 @@ class SqlPlanner:
             below = self._node("unknown", strange[0], below, columns=below.columns) if strange else below
             return below, scope
         keys = self._keys(node, group, scope) if group is not None else ()
+        if group is None and scope.is_closed:
+            known = {column.name.lower() for column in scope.columns}
+            self.mistakes.extend(find_ungrouped(node, [], _may_aggregate, known))
         distinct = [each for each in aggregates if each.find(exp.Distinct)]
         says = distinct[0].sql("spark") if distinct else ""
         made = self._node("aggregate", group or node, below, keys=keys, says=says, columns=None)
@@ -359,35 +437,42 @@ class SqlPlanner:
             wanted = [_unalias(each) for each in node.expressions if not list(_aggregates(each))]
         else:
             sets = [each for name in ("rollup", "cube", "grouping_sets") for each in group.args.get(name) or ()]
-            wanted = [*group.expressions, *(leaf for each in sets for leaf in _leaves(each))]
-        found = [self._key(each, node, scope) for each in wanted]
+            wanted = [leaf for each in [*group.expressions, *sets] for leaf in _leaves(each)]
+        keys = [self._key(each, node, scope) for each in wanted]
+        if scope.is_closed and not group.args.get("all"):
+            known = {column.name.lower() for column in scope.columns}
+            self.mistakes.extend(find_ungrouped(node, keys, _may_aggregate, known))
+        found = [self._column(each, scope) for each in keys]
         return None if None in found else tuple(column for column in found if column is not None)
 
-    def _key(self, expression: Any, node: exp.Select, scope: Scope) -> Column | None:
+    def _key(self, expression: Any, node: exp.Select, scope: Scope) -> Any:
+        """The expression that is grouped by: GROUP BY may name its number or its alias."""
         selected = node.expressions
         if isinstance(expression, exp.Literal) and expression.is_int and 0 < int(expression.name) <= len(selected):
             expression = _unalias(selected[int(expression.name) - 1])
         if isinstance(expression, exp.Column) and len(expression.parts) == 1 and scope.column(expression) is None:
-            aliases = {each.alias.lower(): each.this for each in selected if isinstance(each, exp.Alias)}
+            aliases = {each.alias.lower(): each.this for each in reversed(selected) if isinstance(each, exp.Alias)}
             expression = aliases.get(expression.name.lower(), expression)
-        return self._column(expression, scope)
+        return expression
 
     def _columns(self, node: exp.Select, scope: Scope) -> tuple[Column, ...] | None:
         """What a SELECT returns."""
         found: list[Column] = []
+        is_known, typist = True, Typist(scope, self.mistakes)
         for each in node.expressions:
             if isinstance(each, exp.Star) or (isinstance(each, exp.Column) and isinstance(each.this, exp.Star)):
                 added = self._star(each, scope)
-                if added is None:
-                    return None
-                found += added
+                is_known = is_known and added is not None
+                found += added or ()
                 continue
             inner = _unalias(each)
+            kind = typist.type(inner.this if isinstance(each, exp.Aliases) else inner)
             if isinstance(inner, exp.UDTF) or isinstance(each, exp.Aliases) or _name(inner) in GENERATORS:
-                return None
+                is_known = False
+                continue
             column = self._column(inner, scope) or Column("", has_watermark=None)
-            found.append(column.renamed(each.alias_or_name or column.name))
-        return tuple(found)
+            found.append(replace(column, type=kind, name=each.alias_or_name or column.name))
+        return tuple(found) if is_known else None
 
     def _star(self, star: Any, scope: Scope) -> tuple[Column, ...] | None:
         changed = star.this if isinstance(star, exp.Column) else star
@@ -409,7 +494,8 @@ class SqlPlanner:
         arguments = expression.expressions if isinstance(expression, exp.Anonymous) else []
         if name in (*_WINDOWS, "window_time") and arguments:
             time = self._column(arguments[0], scope)
-            return time and Column(name, time.has_watermark, is_session=name == "session_window")
+            kind = Type("timestamp") if name == "window_time" else WINDOW
+            return time and Column(name, time.has_watermark, is_session=name == "session_window", type=kind)
         return Column("")
 
     def _with_subqueries(self, expression: Any, below: Plan, scope: Scope) -> Plan:
@@ -459,7 +545,8 @@ def _output_names(expression: Any) -> list[str]:
     """The names that an expression of a SELECT gives to its columns."""
     if isinstance(expression, exp.Aliases):
         return [each.name for each in expression.aliases]
-    return [expression.alias] if isinstance(expression, exp.Alias) else []
+    # The field of a struct has the field's name.
+    return [expression.alias_or_name] if isinstance(expression, exp.Alias | exp.Column | exp.Literal) else []
 
 
 def _unalias(expression: Any) -> Any:
@@ -472,8 +559,9 @@ def _name(expression: Any) -> str:
 
 
 def _leaves(expression: Any) -> Iterable[Any]:
-    parts = expression.expressions
-    return [leaf for part in parts for leaf in _leaves(part)] if parts else [expression.unnest()]
+    if isinstance(expression, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple):
+        return [leaf for part in expression.expressions for leaf in _leaves(part)]
+    return [expression.unnest()]
 
 
 def _nodes(expression: Any) -> Iterator[Any]:
@@ -492,9 +580,18 @@ def _queries(expression: Any) -> list[Any]:
 
 def _aggregates(expression: Any) -> Iterator[Any]:
     for each in _nodes(expression):
-        is_aggregate = isinstance(each, exp.AggFunc) or _name(each) in AGGREGATES
-        if is_aggregate and not _is_over(each):
+        if _is_aggregate(each) and not _is_over(each):
             yield each
+
+
+def _is_aggregate(call: Any) -> bool:
+    return isinstance(call, exp.AggFunc) or _name(call) in AGGREGATES
+
+
+def _may_aggregate(call: Any) -> bool:
+    """Whether a call is an aggregate, or a function that Spark does not have, or makes rows."""
+    name = _name(call)
+    return _is_aggregate(call) or (name != "" and (name not in FUNCTIONS or name in GENERATORS))
 
 
 def _is_over(call: Any) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from penstock.checks.ddl import first_repeated
+from penstock.checks.plan_of_pipeline import analyse
 from penstock.checks.sql_text import locate_line, sql_steps, sql_text
+from penstock.errors import BuildError
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Token, parse
 from penstock.text import join_words
@@ -38,6 +41,32 @@ _NONDETERMINISTIC = frozenset(
     {"uuid", "rand", "random", "randn", "randstr", "uniform", "shuffle", "spark_partition_id"}
     | {"monotonically_increasing_id"}
 )
+
+
+def columns_fit_sink(pipeline: Pipeline) -> Iterator[Finding]:
+    """A target can hold the columns that it gets, and has those that its options name."""
+    found = analyse(pipeline)
+    for sink in pipeline.sinks:
+        for target in sink.targets:
+            selection = f"{sink.name}.{target.name}" if target.sql(sink.reads) else sink.reads
+            plan = found.plans.get(selection)
+            if plan is None or plan.columns is None or target.connector.runs_user_code:
+                continue
+            if target.connector.refuses_mode(sink.mode):
+                # Reported by mode_fits_sink.
+                continue
+            named = f"sink {sink.name!r}:" + (f" target {target.name!r}:" if len(sink.targets) > 1 else "")
+            twice = first_repeated(column.name for column in plan.columns if column.name)
+            if twice is not None:
+                says = f"{named} its rows have two columns {twice!r}"
+                yield Finding("columns-fit-sink", target.at, says, "name one of them differently: AS other")
+                continue
+            if any(not column.name for column in plan.columns):
+                continue
+            try:
+                target.connector.check_columns({each.name: str(each.type or "") for each in plan.columns}, sink.mode)
+            except BuildError as error:
+                yield Finding("columns-fit-sink", target.at, f"{named} {error}")
 
 
 def keys_come_again(pipeline: Pipeline) -> Iterator[Finding]:

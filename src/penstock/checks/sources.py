@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.checks.ddl import Column, DdlError, parse_columns
+from penstock.checks.ddl import Column, DdlError, Type, parse_columns
 from penstock.connector import LookupTable, StaticTable, Stream, Versioned
 from penstock.model import Finding, Pipeline, Source
 from penstock.steps.lookup import LookupStep
@@ -72,7 +72,7 @@ def lookups_are_into_tables(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("lookups-are-into-tables", at, says, "join it in SQL: SELECT ... FROM a JOIN b")
 
 
-_TIMES = ("timestamp", "timestamp_ltz", "struct")
+_TIMES = ("timestamp", "struct")
 
 
 def schemas_parse(pipeline: Pipeline) -> Iterator[Finding]:
@@ -128,8 +128,8 @@ def watermark_column_exists(pipeline: Pipeline) -> Iterator[Finding]:
         if column is None:
             says = f"source {source.name!r}: the watermark's column {name!r} is not declared"
             yield Finding("watermark-column-exists", at, says, did_you_mean(name, (each.name for each in declared)))
-        elif column.type not in _TIMES:
-            what = "which has no time zone" if column.type == "timestamp_ntz" else "not a time"
+        elif column.type.name not in _TIMES:
+            what = "which has no time zone" if column.type.name == "timestamp_ntz" else "not a time"
             says = f"source {source.name!r}: the watermark's column {name!r} is {column.type}, {what}"
             yield Finding("watermark-column-exists", at, says, f"declare '{column.name} timestamp'")
 
@@ -146,9 +146,9 @@ def _ddls(source: Source) -> Iterator[tuple[tuple[str, ...], str]]:
 def _declared_columns(source: Source) -> tuple[Column, ...]:
     declared = _value_columns(source)
     if declared and source.metadata:
-        declared = (*declared, Column("_record", "struct"))
+        declared = (*declared, Column("_record", Type("struct")))
     if declared and source.key is not None:
-        declared = (*declared, Column("key", source.key.format))
+        declared = (*declared, Column("key", Type(source.key.format)))
     return declared
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from penstock.checks.plan import UnknownName
+from penstock.checks.plan import Mistake
 from penstock.checks.plan_of_pipeline import analyse
 from penstock.checks.sql_text import is_plain, locate_line, sql_steps
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Parsed, Token, parse
-from penstock.text import nearest
+from penstock.text import did_you_mean, nearest
 
 _JAVA = frozenset({"reflect", "java_method", "try_reflect"})
 _FORMATS = frozenset({"text", "csv", "json", "xml", "parquet", "orc", "avro", "delta", "binaryfile"})
@@ -251,10 +251,18 @@ def _duration(count: str, unit: str) -> str:
 
 
 def columns_exist(pipeline: Pipeline) -> Iterator[Finding]:
-    """A column that SQL names is one of the tables that it reads."""
-    unknown = analyse(pipeline).unknown
-    for step, text in sql_steps(pipeline):
-        yield from (_name_finding("columns-exist", step, text, each) for each in unknown.get(step.name, ()))
+    """A column that SQL or an option of a step names is one of the tables that it reads."""
+    yield from _mistakes(pipeline, "columns-exist")
+    plans = analyse(pipeline).plans
+    for step in pipeline.steps:
+        for option, names in step.what.named_columns.items():
+            plan = plans.get(step.reads[0])
+            have = [column.name for column in plan.columns or ()] if plan is not None else []
+            for name in names if have else ():
+                if name.split(".")[0].strip("`").lower() not in [each.lower() for each in have]:
+                    says = f"step {step.name!r}: {option!r} names {name!r}, which {step.reads[0]!r} does not have"
+                    at = pipeline.where(step, step.what.kind, option)
+                    yield Finding("columns-exist", at, says, did_you_mean(name, have))
 
 
 def functions_exist(pipeline: Pipeline) -> Iterator[Finding]:
@@ -264,16 +272,37 @@ def functions_exist(pipeline: Pipeline) -> Iterator[Finding]:
         return
     for step, text in sql_steps(pipeline):
         for each in _unknown_functions(text):
-            yield _name_finding("functions-exist", step, text, each)
+            yield _mistake_finding(step, text, each)
 
 
-def _unknown_functions(text: str) -> Iterator[UnknownName]:
+def _unknown_functions(text: str) -> Iterator[Mistake]:
     from penstock.checks.names_in_sql import unknown_functions
 
     tree = parse(text).tree
     return unknown_functions(tree, text) if tree is not None else iter(())
 
 
-def _name_finding(rule: str, step: Step, text: str, found: UnknownName) -> Finding:
+def columns_are_unambiguous(pipeline: Pipeline) -> Iterator[Finding]:
+    """A column that SQL names without its table is in one table only."""
+    yield from _mistakes(pipeline, "columns-are-unambiguous")
+
+
+def types_fit(pipeline: Pipeline) -> Iterator[Finding]:
+    """Functions, operators and conditions accept the types that they are given."""
+    yield from _mistakes(pipeline, "types-fit")
+
+
+def groups_are_complete(pipeline: Pipeline) -> Iterator[Finding]:
+    """Next to aggregates, SELECT has only what it groups by."""
+    yield from _mistakes(pipeline, "groups-are-complete")
+
+
+def _mistakes(pipeline: Pipeline, rule: str) -> Iterator[Finding]:
+    found = analyse(pipeline).mistakes
+    for step, text in sql_steps(pipeline):
+        yield from (_mistake_finding(step, text, each) for each in found.get(step.name, ()) if each.rule == rule)
+
+
+def _mistake_finding(step: Step, text: str, found: Mistake) -> Finding:
     line = text.count("\n", 0, found.start) + 1
-    return Finding(rule, locate_line(step, line), f"step {step.name!r}: {found.says}", found.fix)
+    return Finding(found.rule, locate_line(step, line), f"step {step.name!r}: {found.says}", found.fix)

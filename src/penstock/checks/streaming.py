@@ -230,6 +230,33 @@ def _bound_fix(join: Plan) -> str:
     return f"add a bound to ON, with the tables' names before the columns: AND {bound}"
 
 
+def state_ends(pipeline: Pipeline) -> Iterator[Finding]:
+    """Rows and keys that a query remembers are dropped some day."""
+    for sink, plan in _queries(pipeline):
+        for each in plan.walk():
+            if each.operator == "dedupe" and each.streams and each.mode == "forever":
+                says = f"step {each.step!r} remembers every key forever: its state grows without limit"
+                yield Finding(
+                    "state-ends", each.at, says, "set 'remember: watermark' if keys come again soon", "warning"
+                )
+            elif each.operator == "join" and each.is_stateful and not _stream_join(each, sink):
+                kept = _kept_forever(each)
+                if kept:
+                    says = f"step {each.step!r} joins the streams {each.says} and keeps every row of {kept}"
+                    yield Finding(
+                        "state-ends", each.at, f"{says}: its state grows without limit", _bound_fix(each), "warning"
+                    )
+
+
+def _kept_forever(join: Plan) -> str:
+    """Which sides of a join of streams are never dropped, for a message."""
+    if join.on is None or join.on.has_time_key:
+        return ""
+    sides = {"the left side": join.on.ends_left, "the right side": join.on.ends_right}
+    kept = [name for name, ends in sides.items() if not ends]
+    return "both" if len(kept) == 2 else "".join(kept)
+
+
 def chains_append(pipeline: Pipeline) -> Iterator[Finding]:
     """A stateful operator over the result of an aggregation is in mode append."""
     for sink, plan in _queries(pipeline):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +73,9 @@ class SchemaDiff:
             raise BuildError(f"the rows do not match {table}: {'; '.join(parts)}; {fix}")
 
 
-def require_columns(schema: StructType, option: str, names: Iterable[str], *, exact: bool = True) -> None:
+def require_columns(columns: Mapping[str, str], option: str, names: Iterable[str], *, exact: bool = True) -> None:
     """Raise an error if an option names a column that the rows do not have; `exact=False` ignores case like Spark."""
-    have = [field.name for field in schema]
+    have = list(columns)
     for name in names:
         if name not in have and (exact or name.lower() not in [each.lower() for each in have]):
             raise BuildError(f"'{option}' names {name!r}, which the rows do not have; {did_you_mean(name, have)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ from penstock.connector import Batch, SinkOptions, SourceOptions, Writer
 from penstock.connectors._table_schema import require_columns
 from penstock.errors import BuildError, UnreachableError
 from penstock.options import Duration, Names, seconds
+from penstock.spark import name_types
 from penstock.spark.internals import HadoopFiles
 from penstock.storage.files import fsync_folder, fsync_parents, fsync_tree, local_path
 
@@ -198,12 +200,12 @@ class FileSink(SinkOptions):
         """Spark's log of the committed files."""
         return f"{self.path}/_spark_metadata"
 
-    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:  # noqa: ARG002
         """The partition columns exist, and the format can hold the others."""
-        require_columns(schema, "partition_by", self.partition_by, exact=False)
+        require_columns(columns, "partition_by", self.partition_by, exact=False)
         folders = [name.lower() for name in self.partition_by]
-        kept = {each.name: each.dataType.simpleString() for each in schema if each.name.lower() not in folders}
-        if self.format == "text" and list(kept.values()) != ["string"]:
+        kept = {name: kind for name, kind in columns.items() if name.lower() not in folders}
+        if self.format == "text" and list(kept.values()) not in (["string"], [""]):
             found = ", ".join(f"{name} {kind}" for name, kind in kept.items()) or "none"
             raise BuildError(
                 f"text files hold one column of type string, and the rows have {found}; use another format"
@@ -220,7 +222,7 @@ class FileSink(SinkOptions):
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Check the columns; the writer makes a folder for each batch."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         return _BatchFolders(self, HadoopFiles(spark))
 
 

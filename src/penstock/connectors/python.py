@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from penstock.connector import Batch, SinkOptions, Writer
 from penstock.errors import BuildError
 from penstock.imports import import_object
+from penstock.spark import name_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,14 +35,14 @@ class ForeachBatchSink(SinkOptions):
         """Called again."""
         return "calls the function with the rows again, with batch numbers from 0"
 
-    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:  # noqa: ARG002
         """The function can be imported."""
         if not callable(import_object(self.python)):
             raise BuildError(f"{self.python} is not a function; it is called with a DataFrame and a batch number")
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
         """Import the function."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         return _BatchFunction(import_object(self.python))
 
 
@@ -70,14 +71,14 @@ class ForeachSink(SinkOptions):
         """Processed again."""
         return "processes the rows again, with batch numbers from 0"
 
-    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:  # noqa: ARG002
         """The class can be imported and has `process`."""
         if not callable(getattr(import_object(self.python), "process", None)):
             raise BuildError(f"{self.python} has no method 'process'; it is called with every row")
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
         """Import the class."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         return _RowProcessor(import_object(self.python))
 
 

@@ -22,6 +22,7 @@ from penstock.engine.targets import rows_for
 from penstock.errors import PenstockError
 from penstock.model import Finding, Pipeline, Sink, Source, Step, Target
 from penstock.options import quote
+from penstock.spark import name_types
 from penstock.spark.errors import summary
 from penstock.spark.internals import MemoryStream, check_streaming
 from penstock.spark.session import session
@@ -127,7 +128,7 @@ class _Check:
         batch = self.spark.createDataFrame([], rows.schema)
         for target in sink.targets:
             try:
-                target.connector.check_columns(rows_for(target, batch).schema, sink.mode)
+                target.connector.check_columns(name_types(rows_for(target, batch).schema), sink.mode)
                 if sink.native is not None:
                     sink.native.write_stream(rows)
             except Exception as error:

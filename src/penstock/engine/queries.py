@@ -19,6 +19,7 @@ from penstock.events import Emit, ignore_event
 from penstock.model import Pipeline, Sink, Source, Trigger
 from penstock.processes import wait_until
 from penstock.redaction import redact
+from penstock.spark import name_types
 from penstock.spark.errors import is_retryable_error, summary
 from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive, stateful_operators
 from penstock.storage.checkpoint import Checkpoint
@@ -235,7 +236,7 @@ class Queries:
     def _writer(self, sink: Sink, rows: DataFrame) -> DataStreamWriter:
         """Spark's own writer of a native sink, or every batch to each of the targets."""
         if sink.native is not None:
-            sink.native.check_columns(rows.schema, sink.mode)
+            sink.native.check_columns(name_types(rows.schema), sink.mode)
             return sink.native.write_stream(rows)
         if sink.name in self._writers:
             self._writers[sink.name].close()

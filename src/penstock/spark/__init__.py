@@ -8,6 +8,7 @@ from penstock.options import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import StructType
 
 
 def column(name: str) -> Column:
@@ -15,3 +16,8 @@ def column(name: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.col(quote(name))
+
+
+def name_types(schema: StructType) -> dict[str, str]:
+    """The columns with Spark's `simpleString` of their types."""
+    return {field.name: field.dataType.simpleString() for field in schema}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -28,6 +29,11 @@ class DedupeStep(StepOptions):
     def reads(self) -> tuple[str, ...]:
         """The stream that it reads."""
         return (self.source,)
+
+    @property
+    def named_columns(self) -> Mapping[str, Sequence[str]]:
+        """The key."""
+        return {"keys": self.keys}
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows without duplicates."""

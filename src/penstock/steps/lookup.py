@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -51,6 +51,11 @@ class LookupStep(StepOptions):
     def reads(self) -> tuple[str, ...]:
         """The stream and the table."""
         return (self.source, self.table)
+
+    @property
+    def named_columns(self) -> Mapping[str, Sequence[str]]:
+        """Those to look up."""
+        return {"on": list(self.on)}
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:
         """The step bound to the system behind its table."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.checks.ddl import Column, DdlError, first_repeated, parse_columns
+from penstock.checks.ddl import DdlError, first_repeated, parse_columns
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,12 @@ def test_columns_are_read_as_spark_reads_them(text, names):
 
 
 def test_a_column_has_its_type():
-    assert parse_columns("At TIMESTAMP, x array<int>") == (Column("At", "timestamp"), Column("x", "array"))
+    found = parse_columns("At TIMESTAMP, x array<struct<a: long, b: dec(5, 2)>>")
+
+    assert [(column.name, str(column.type)) for column in found] == [
+        ("At", "timestamp"),
+        ("x", "array<struct<a:bigint,b:decimal(5,2)>>"),
+    ]
 
 
 @pytest.mark.parametrize(

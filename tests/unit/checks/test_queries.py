@@ -20,7 +20,7 @@ KAFKA = "kafka: {servers: x, topics: [t]}"
 TO_KAFKA = "kafka: {servers: x, topic: u}"
 GROUPS = "SELECT value, count(*) AS n FROM a GROUP BY value"
 WINDOWS = "SELECT window.end, count(*) AS n FROM a GROUP BY window(timestamp, '1 minute')"
-PLAIN = "SELECT * FROM a WHERE value > 1"
+PLAIN = "SELECT * FROM a WHERE value IS NOT NULL"
 
 
 def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="default"):
@@ -38,7 +38,9 @@ def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="d
         {"step": WINDOWS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
         {"step": "{python: 'm:f', reads: [a]}", "mode": "complete"},
-        {"step": "SELECT * FROM a JOIN (SELECT x, max(y) FROM VALUES (1, 2) AS v(x, y) GROUP BY x) USING (x)"},
+        {
+            "step": "SELECT * FROM a JOIN (SELECT value, max(y) FROM VALUES (1, 2) AS v(value, y) GROUP BY 1) USING (value)"
+        },
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "continuous 1 second"},
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 5 seconds", "mode": "update"},
         {"trigger": "available-now"},

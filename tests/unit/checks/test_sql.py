@@ -47,7 +47,7 @@ def errors(found: list[str]) -> list[str]:
         "(SELECT * FROM trades) UNION ALL (SELECT * FROM trades)",
         "SELECT 'a; b' AS x, 'reflection' AS y FROM trades",
         "SELECT reflect, identifier FROM (SELECT value AS reflect, value AS identifier FROM trades)",
-        "SELECT transform(array(1), x -> x + 1) AS y FROM trades JOIN trades t2 USING (value)",
+        "SELECT transform(array(1), x -> x + 1) AS y FROM trades",
         "SELECT value AS `using` FROM trades",
         "SELECT map('a', 1) AS m FROM trades",
         "SELECT t.`odd/name`, t.`a:b` FROM (SELECT value AS `odd/name`, value AS `a:b` FROM trades) t",

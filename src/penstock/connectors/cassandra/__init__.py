@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +14,7 @@ from penstock.connectors.cassandra._common import SESSIONS, CassandraOptions, lo
 from penstock.connectors.cassandra._table import Table, TablePlan, diff_schema
 from penstock.errors import BuildError
 from penstock.options import Duration, Names, Options, seconds
-from penstock.spark import column
+from penstock.spark import column, name_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,16 +143,16 @@ class CassandraSink(CassandraOptions, SinkOptions):
         """Upserted again."""
         return f"replaces the rows of the same keys{', unless it has later ones' if self.timestamp else ''}"
 
-    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:  # noqa: ARG002
         """The columns that options name exist and have the right type."""
-        self._require_own_columns(schema)
+        self._require_own_columns(columns)
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
         """Create the table if configured; an error names every column that does not match."""
         from pyspark.sql.types import StructType
 
         with self.access.session() as session:
-            self._require_own_columns(schema)
+            self._require_own_columns(name_types(schema))
             written = StructType([field for field in schema if field.name != self.delete_when])
             if self.create is not None:
                 self._plan.create(session, self.table, written)
@@ -191,14 +191,13 @@ class CassandraSink(CassandraOptions, SinkOptions):
         found = f"(({', '.join(table.partition_key)}){''.join(f', {name}' for name in table.clustering_key)})"
         return [f"its primary key is {found}, not that of 'create'; correct 'create', or drop the table"]
 
-    def _require_own_columns(self, schema: StructType) -> None:
-        kinds = {field.name: field.dataType.typeName() for field in schema}
+    def _require_own_columns(self, columns: Mapping[str, str]) -> None:
         for option, name, kind in (
             ("timestamp", self.timestamp, "timestamp"),
             ("delete_when", self.delete_when, "boolean"),
         ):
-            if name is not None and kinds.get(name) != kind:
-                found = f"is {kinds[name]}" if name in kinds else "is not a column of the rows"
+            if name is not None and columns.get(name) not in (kind, ""):
+                found = f"is {columns[name]}" if name in columns else "is not a column of the rows"
                 raise BuildError(f"{option!r} is {name!r}, which {found}; name a column of type {kind}")
 
 

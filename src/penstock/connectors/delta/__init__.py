@@ -21,7 +21,7 @@ from penstock.connectors._table_schema import (
 )
 from penstock.errors import BuildError
 from penstock.options import Duration, Names, Options, parse_time, seconds
-from penstock.spark import column
+from penstock.spark import column, name_types
 from penstock.spark.delta import DeltaTable
 from penstock.spark.internals import clone_session, move_to_session
 from penstock.text import join_words
@@ -239,14 +239,14 @@ class DeltaSink(SinkOptions):
             return "mode complete replaces the whole table; take 'key' out, or use mode update"
         return None
 
-    def check_columns(self, schema: StructType, mode: str) -> None:
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:
         """The mode is supported, and the columns that options name exist."""
         problem = self.refuses_mode(mode)
         if problem:
             raise BuildError(problem)
         named = {"partition_by": self.partition_by, "key": self.key, "latest_by": filter(None, [self.latest_by])}
         for option, names in named.items():
-            require_columns(schema, option, names)
+            require_columns(columns, option, names)
 
     @property
     def destination(self) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ class DeltaSink(SinkOptions):
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Create the table if there is none; add columns, or name those that do not match."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         table = DeltaTable(spark, self.path)
         if not table.exists:
             table.create(schema, self.partition_by, self.spark_options)

@@ -36,6 +36,7 @@ from penstock.connectors.kafka import settings as kafka_settings
 from penstock.connectors.kafka.security import Sasl, Tls
 from penstock.errors import BuildError, PenstockError
 from penstock.options import Secret, SecretText
+from penstock.spark import name_types
 from penstock.text import join_words
 
 if TYPE_CHECKING:
@@ -297,12 +298,12 @@ class EventHubsSink(EventHubOptions, SinkOptions):
         """The hub."""
         return ("hub", self._hub, self._endpoint.servers)
 
-    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:  # noqa: ARG002
         """The columns to send exist."""
         wanted = [name for name in (self.body if self.value == "body" else None, self.partition_key) if name]
-        missing = [name for name in wanted if name not in schema.names]
+        missing = [name for name in wanted if name not in columns]
         if missing:
-            there = join_words(schema.names, "and")
+            there = join_words(columns, "and")
             fix = f"there is {there}; name one with 'body' or 'partition_key', or set 'value: json' to send whole rows"
             raise BuildError(f"its rows have no column {join_words(map(repr, missing))}; {fix}")
 
@@ -312,5 +313,5 @@ class EventHubsSink(EventHubOptions, SinkOptions):
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Check the columns; the writer sends a replayed batch again."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         return self._kafka.open(spark, schema, mode)

@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from penstock.connectors.jdbc._databases import Database, database_for
 from penstock.connectors.jdbc._tables import ROW_COLUMN, SinkTable, StagedBatch
 from penstock.errors import BuildError, UnreachableError
 from penstock.options import Names, SecretText
+from penstock.spark import name_types
 from penstock.spark.internals import active_jvm, jvm
 from penstock.text import Waiting
 
@@ -221,13 +222,13 @@ class JdbcSink(JdbcOptions, SinkOptions):
             return f"the types of {self.address} are not known; create the table yourself and take 'create' out"
         return None
 
-    def check_columns(self, schema: StructType, mode: str) -> None:
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:
         """The mode is supported, and the columns that options name exist."""
         problem = self.refuses_mode(mode)
         if problem:
             raise BuildError(problem)
-        require_columns(schema, "key", self.key)
-        require_columns(schema, "latest_by", filter(None, [self.latest_by]))
+        require_columns(columns, "key", self.key)
+        require_columns(columns, "latest_by", filter(None, [self.latest_by]))
 
     @property
     def destination(self) -> tuple[str, ...]:
@@ -240,7 +241,7 @@ class JdbcSink(JdbcOptions, SinkOptions):
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:
         """Create the tables; an error names every column that does not match, and a key that is not unique."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         master = str(spark.sparkContext.master)
         if self.database.one_writer and not re.match(r"local(\[|$)", master):
             says = f"{self.address} is a file of one machine, and Spark runs on {master}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,6 +15,7 @@ from penstock.connectors.kafka._broker_probe import BrokerProbe
 from penstock.connectors.kafka._common import KafkaOptions
 from penstock.errors import RunError
 from penstock.options import Duration, quote, seconds
+from penstock.spark import name_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -126,12 +127,12 @@ class KafkaSink(KafkaOptions, SinkOptions):
             f"add '{key}value_column: value' to send the columns as Spark's own sink does",
         )
 
-    def check_columns(self, schema: StructType, mode: str) -> None:  # noqa: ARG002
+    def check_columns(self, columns: Mapping[str, str], mode: str) -> None:  # noqa: ARG002
         """The columns that options name exist."""
         for option in ("key", "topic_column", "value_column", "headers"):
             if name := getattr(self, option):
                 # A field of a struct is named with a dot.
-                require_columns(schema, option, [name.split(".")[0].strip("`")], exact=False)
+                require_columns(columns, option, [name.split(".")[0].strip("`")], exact=False)
 
     def write_stream(self, rows: DataFrame) -> DataStreamWriter:
         """A writer of key, value, topic and headers."""
@@ -139,7 +140,7 @@ class KafkaSink(KafkaOptions, SinkOptions):
 
     def open(self, spark: SparkSession, schema: StructType, mode: str) -> Writer:  # noqa: ARG002
         """Check the columns; the writer sends a replayed batch again, or with exactly-once only what is missing."""
-        self.check_columns(schema, mode)
+        self.check_columns(name_types(schema), mode)
         return _Records(self) if self.native else _Transactions(self)
 
     def writer_options(self) -> dict[str, str]:
