@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from penstock.checks.sql_text import locate_line, sql_steps, sql_text
+from penstock.checks.sql_text import sql_steps, sql_text
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Token, parse
 from penstock.text import join_words
@@ -53,7 +53,7 @@ def keys_come_again(pipeline: Pipeline) -> Iterator[Finding]:
                 says = f"step {step.name!r} calls {call.name}(), which returns other values when a batch is replayed"
                 why = f"sink {sink.name!r} ({targets[0].connector.kind}) would then contain both rows"
                 fix = "build the key from the record: with 'metadata: true', from its topic, partition and offset"
-                yield Finding("keys-come-again", locate_line(step, call.line), f"{says}; {why}", fix)
+                yield Finding("keys-come-again", step.locate(call.start), f"{says}; {why}", fix)
 
 
 def _find_nondeterministic_call(text: str) -> Token | None:

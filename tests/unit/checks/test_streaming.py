@@ -133,7 +133,7 @@ def test_a_misspelled_column_is_told_at_its_line_with_the_one_that_was_meant():
 
     (finding,) = check(load_text(text.encode(), "a.yaml"))
 
-    assert str(finding) == "a.yaml:9: step 's': there is no column 'knid'; did you mean 'kind'?"
+    assert str(finding) == "a.yaml:9:11: step 's': there is no column 'knid'; did you mean 'kind'?"
 
 
 @pytest.mark.parametrize(
