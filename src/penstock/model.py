@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from penstock.connector import SinkOptions, SourceOptions, StepOptions
 from penstock.options import Options, Secret
@@ -20,20 +20,47 @@ _EXTENSIONS = "spark.sql.extensions"
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A place in the user's file."""
+    """A place in the user's file: line and column count from 1, a column is one character.
+
+    Where only the file is known, it is the beginning of it.
+    """
 
     file: str
     line: int = 1
     column: int = 1
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}:{self.column}"
 
 
 def closest(places: Mapping[Keys, Location], keys: Keys, least: int = 0) -> Location | None:
     """The place of `keys`, or of the longest beginning of them (of at least so many) that has one."""
     beginnings = (keys[:length] for length in range(len(keys), least - 1, -1))
     return next((places[each] for each in beginnings if each in places), None)
+
+
+class TextMap(Protocol):
+    """Where the characters of a text are in the user's file: a source map, computed when a finding needs it."""
+
+    def locate(self, offset: int) -> Location:
+        """The location of the character at an offset; offsets outside the text are at its nearest end."""
+
+
+@dataclass(frozen=True)
+class JoinedText:
+    """The map of a text that consists of parts, some of them the user's."""
+
+    parts: tuple[tuple[str, TextMap | None], ...]
+    otherwise: Location
+
+    def locate(self, offset: int) -> Location:
+        """The location in the part of the user's that has the offset, or in the nearest one before it."""
+        start, nearest = 0, self.otherwise
+        for text, text_map in self.parts:
+            if text_map is not None and (offset >= start or nearest is self.otherwise):
+                nearest = text_map.locate(min(max(offset - start, 0), len(text)))
+            start += len(text)
+        return nearest
 
 
 @dataclass(frozen=True)
@@ -160,7 +187,18 @@ class Step:
     at: Location
     what: StepOptions
     reads: tuple[str, ...]
-    text_at: Location | None = None
+    text_at: TextMap | None = field(default=None, compare=False, repr=False)
+    """Where its SQL is; None if it has none."""
+
+    @property
+    def text(self) -> str:
+        """Its SQL; empty if it has none."""
+        text = getattr(self.what, "text", "")
+        return text if isinstance(text, str) else ""
+
+    def locate(self, offset: int) -> Location:
+        """Where a character of its SQL is."""
+        return self.text_at.locate(offset) if self.text_at is not None else self.at
 
 
 @dataclass(frozen=True)
@@ -176,13 +214,25 @@ class Target:
     where: str = ""
     group_by: str = ""
     optional: bool = False
+    texts_at: Mapping[str, TextMap] = field(default_factory=dict, compare=False, repr=False)
+    """Where `select`, `where` and `group_by` are."""
 
     def sql(self, table: str) -> str:
         """What it gets of the rows of a table; empty if it gets them as they are."""
+        return "".join(text for text, _ in self._sql_parts(table))
+
+    def sql_at(self, table: str) -> TextMap:
+        """Where the parts of its SQL are."""
+        parts = tuple((text, self.texts_at.get(key)) for text, key in self._sql_parts(table))
+        return JoinedText(parts, self.at)
+
+    def _sql_parts(self, table: str) -> list[tuple[str, str]]:
+        """The parts of its SQL, each with the key that it is the value of."""
         if not self.select and not self.where:
-            return ""
-        text = f"SELECT {self.select or '*'} FROM {table} WHERE {self.where or 'true'}"  # noqa: S608
-        return f"{text} GROUP BY {self.group_by}" if self.group_by else text
+            return []
+        parts = [("SELECT ", ""), (self.select or "*", "select"), (f" FROM {table} WHERE ", "")]
+        grouped = [(" GROUP BY ", ""), (self.group_by, "group_by")] if self.group_by else []
+        return [*parts, (self.where or "true", "where"), *grouped]
 
 
 @dataclass(frozen=True)
@@ -345,6 +395,9 @@ class Pipeline:
         return tuple(seen)
 
 
+_PLACES = ("at", "text_at", "texts_at", "places")
+
+
 def fingerprint(pipeline: Pipeline) -> str:
     """A digest of what a pipeline is: the same for files that differ in comments, places and values of secrets."""
     text = json.dumps(_normalize(pipeline), sort_keys=True, default=str)
@@ -358,7 +411,7 @@ def _normalize(value: Any) -> Any:
         return {"kind": type(value).__name__, **{name: _normalize(each) for name, each in value}}
     if is_dataclass(value) and not isinstance(value, type):
         named = {each.name: getattr(value, each.name) for each in fields(value)}
-        return {name: _normalize(each) for name, each in named.items() if name not in ("at", "text_at", "places")}
+        return {name: _normalize(each) for name, each in named.items() if name not in _PLACES}
     if isinstance(value, Mapping):
         return {str(key): _normalize(each) for key, each in value.items()}
     if isinstance(value, list | tuple | frozenset | set):

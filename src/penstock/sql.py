@@ -59,10 +59,9 @@ _BLOCK_EDGE = re.compile(r"/\*(?!\+)|\*/")
 
 @dataclass(frozen=True)
 class Problem:
-    """Where parsing stopped: the line in the text, from 1, and the word."""
+    """Where parsing stopped: the offset in the text, and the word there."""
 
-    line: int
-    column: int
+    start: int
     near: str
     is_sure: bool = True
     """Whether Spark cannot parse it either; False where Spark has syntax that sqlglot lacks."""
@@ -76,7 +75,6 @@ class Token:
     """word, quoted (back-ticks), string, number, symbol or comment; a plain integer is a word"""
     text: str
     start: int
-    line: int
 
     @property
     def end(self) -> int:
@@ -144,14 +142,13 @@ class _UnclosedError(ValueError):
 def tokenize(text: str) -> list[Token]:
     """Split a text into the tokens and comments of Spark's lexer; ValueError if a string or comment is not closed."""
     tokens: list[Token] = []
-    at, line = 0, 1
+    at = 0
     while at < len(text):
         type_, end = _scan(text, at)
         if end < 0:
-            raise _UnclosedError(Problem(line, at - text.rfind("\n", 0, at), text[at : at + 20]))
+            raise _UnclosedError(Problem(at, text[at : at + 20]))
         if type_ != "space":
-            tokens.append(Token(type_, text[at:end], at, line))
-        line += text.count("\n", at, end)
+            tokens.append(Token(type_, text[at:end], at))
         at = end
     return tokens
 
@@ -193,14 +190,14 @@ def _block_end(text: str, at: int) -> int:
 def _parse_tree(text: str, tokens: tuple[Token, ...], comments: tuple[Token, ...]) -> tuple[Any, Problem | None]:
     from sqlglot.dialects.spark import Spark
 
-    first = tokens[0].text
+    whole = Problem(tokens[0].start, tokens[0].text, is_sure=False)
     if len(tokens) > _MAX_TOKENS:
-        return None, Problem(1, 1, first, is_sure=False)
+        return None, whole
     spark, theirs = Spark(), []
     try:
         theirs = spark.tokenize(text)
         if not _has_same_tokens(text, tokens, comments, theirs):
-            return None, Problem(1, 1, first, is_sure=False)
+            return None, whole
         (tree, *_) = _parser()(dialect=spark).parse(_fix_tokens(theirs), text)
     except Exception as error:  # sqlglot may raise anything on arbitrary text, including RecursionError
         return None, _problem(error, tokens, theirs)
@@ -282,6 +279,7 @@ def _call(name: str, arguments: list[Any]) -> Any:
 def _parser() -> Any:
     """sqlglot's parser for Spark with a step limit: its backtracking is exponential in JOINs without ON."""
     from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import ParseError
 
     base: Any = Spark.parser_class
 
@@ -301,13 +299,20 @@ def _parser() -> Any:
                 raise ValueError("too many parser steps")
             super()._advance(times)
 
+        def raise_error(self, message: str, token: Any = None) -> None:
+            failed = token or self._curr or self._prev
+            try:
+                super().raise_error(message, failed)
+            except ParseError as error:
+                error.errors[0]["start"] = failed.start if failed else 0
+                raise
+
     return Bounded
 
 
 def _problem(error: Exception, tokens: tuple[Token, ...], theirs: list[Any]) -> Problem:
     details = (getattr(error, "errors", None) or [{}])[0]
     near = str(details.get("highlight") or tokens[0].text)
-    column = int(details.get("col") or 1) - len(near) + 1
     is_sure = (
         bool(details)
         and not str(details.get("description", "")).startswith(_MISCOUNTED)
@@ -315,7 +320,7 @@ def _problem(error: Exception, tokens: tuple[Token, ...], theirs: list[Any]) -> 
         and not _is_keyword_as_name(near, theirs)
         and not any(one.text.lower() in _BEFORE_SPARK_ONLY and _is_value(two) for one, two in pairwise(tokens))
     )
-    return Problem(int(details.get("line") or 1), max(1, column), near, is_sure)
+    return Problem(int(details.get("start") or tokens[0].start), near, is_sure)
 
 
 _BEFORE_SPARK_ONLY = ("x", "interval")

@@ -164,7 +164,7 @@ def test_a_right_that_is_taken_away_before_the_query_starts_is_named_without_jav
     said = refusal(project.run_once, reader)
 
     assert said == (
-        f"{project.folder}/pipeline.yaml:4: source 'rows': Kafka at {secured.at('sasl-scram')} does not let us read "
+        f"{project.folder}/pipeline.yaml:4:3: source 'rows': Kafka at {secured.at('sasl-scram')} does not let us read "
         f"topic '{topic}'; have an ACL added that allows READ on it"
     )
 

@@ -181,7 +181,7 @@ def test_a_missing_topic_is_named(words, kafka, refusal):
     said = refusal(words.run, copied(kafka, "topic: nope"))
 
     assert said.startswith(
-        f"{words.folder}/pipeline.yaml:10: sink 'out': Kafka at {kafka.address} has no topic 'nope'; "
+        f"{words.folder}/pipeline.yaml:10:5: sink 'out': Kafka at {kafka.address} has no topic 'nope'; "
     )
 
 

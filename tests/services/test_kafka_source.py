@@ -455,7 +455,7 @@ def test_a_missing_topic_is_named_with_those_that_are_there(reading, refusal):
 
     address = reading.kafka.address
     assert said.startswith(
-        f"{reading.project.folder}/pipeline.yaml:4: source 'rows': Kafka at {address} has no topic 'nope'; "
+        f"{reading.project.folder}/pipeline.yaml:4:3: source 'rows': Kafka at {address} has no topic 'nope'; "
         "create it first; there is "
     )
 
@@ -479,7 +479,7 @@ def test_a_broker_that_does_not_answer_is_named(project):
 
     assert caught.value.retry
     assert str(caught.value) == (
-        f"{file}:3: source 'rows': no Kafka broker answers at {address} after 1 s: connection refused; "
+        f"{file}:3:3: source 'rows': no Kafka broker answers at {address} after 1 s: connection refused; "
         "start it (penstock dev up kafka runs one here) or correct 'servers'"
     )
 

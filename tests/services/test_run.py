@@ -62,7 +62,7 @@ def test_several_sinks_are_several_queries_and_one_that_fails_ends_the_run(tmp_p
 
     assert ran.returncode == 1
     said = ran.stderr.splitlines()[-1]
-    assert re.match(rf"{file}:8: sink 'weak': source 'rows': .*{tmp_path}/in/1.json.* is not json", said), said
+    assert re.match(rf"{file}:8:3: sink 'weak': source 'rows': .*{tmp_path}/in/1.json.* is not json", said), said
     assert '{"a": "one"}' in ran.stderr
     assert "Traceback" not in ran.stderr
     assert "java" not in ran.stderr
@@ -78,8 +78,8 @@ def test_verbose_shows_the_traceback(tmp_path: Path):
 
 
 BAD = {
-    "a missing file": (None, "pipeline.yaml:1: no such file"),
-    "broken YAML": ("name: x\nsources: {a: [1, 2}\n", "pipeline.yaml:2: not YAML"),
+    "a missing file": (None, "pipeline.yaml:1:1: no such file"),
+    "broken YAML": ("name: x\nsources: {a: [1, 2}\n", "pipeline.yaml:2:19: not YAML"),
     "a SQL error": (
         """
         name: bad
@@ -91,7 +91,7 @@ BAD = {
             FROM ticks
         sinks: {screen: {from: wrong, console: {}}}
         """,
-        "pipeline.yaml:7: step 'wrong': there is no column 'vlaue'; did you mean 'value'?",
+        "pipeline.yaml:7:12: step 'wrong': there is no column 'vlaue'; did you mean 'value'?",
     ),
     "a broker that is down": (
         """
@@ -99,8 +99,8 @@ BAD = {
         sources: {a: {kafka: {servers: "127.0.0.1:1", topics: [t]}}}
         sinks: {screen: {from: a, console: {}}}
         """,
-        "pipeline.yaml:3: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s: connection refused; start it "
-        "(penstock dev up kafka runs one here) or correct 'servers'",
+        "pipeline.yaml:3:11: source 'a': no Kafka broker answers at 127.0.0.1:1 after 1 s: connection refused; "
+        "start it (penstock dev up kafka runs one here) or correct 'servers'",
     ),
     "an unwritable checkpoint": (
         """
@@ -151,7 +151,7 @@ def test_a_missing_topic_is_named_with_the_nearest_one_that_is_there(broker: str
     ran = penstock("run", "pipeline.yaml", folder=tmp_path)
 
     assert ran.returncode == 1
-    says = f"pipeline.yaml:3: source 'a': Kafka at {broker} has no topic '{topic[:-1]}'; did you mean '{topic}'?"
+    says = f"pipeline.yaml:3:11: source 'a': Kafka at {broker} has no topic '{topic[:-1]}'; did you mean '{topic}'?"
     assert says in ran.stderr
 
 
@@ -196,7 +196,7 @@ def test_a_broker_that_has_never_answered_is_tried_once_and_one_that_has_by_poli
     waiting, *told = first.stderr.splitlines()
     assert waiting.startswith("waiting for a Kafka broker at 127.0.0.1:1,localhost:1 (1 s left): ")
     assert told == [
-        "pipeline.yaml:4: source 'a': no Kafka broker answers at 127.0.0.1:1,localhost:1 after 1 s: "
+        "pipeline.yaml:4:11: source 'a': no Kafka broker answers at 127.0.0.1:1,localhost:1 after 1 s: "
         "127.0.0.1:1: connection refused and localhost:1: connection refused; "
         "start it (penstock dev up kafka runs one here) or correct 'servers'",
         "this pipeline has never run, so it is not retried; --wait SECONDS waits longer",

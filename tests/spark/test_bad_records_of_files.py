@@ -57,7 +57,7 @@ def test_a_bad_record_ends_the_run_whatever_the_steps_ask_for(project, refusal, 
 
     named = "json" if format_ == "text" else format_
     assert said == (
-        f"{project.folder}/pipeline.yaml:11: sink 'out': source 'rows': a record of "
+        f"{project.folder}/pipeline.yaml:11:3: sink 'out': source 'rows': a record of "
         f"{project.folder}/input/a.{format_} is not {named} of the "
         f"declared schema: {BAD[format_]}; correct it where it comes from, "
         "or set 'bad_records: drop' to count such records and continue"

@@ -58,7 +58,7 @@ def test_it_is_a_word_of_the_file_with_its_options_checked(installed, tmp_path):
 
     assert "  most_rows            A batch with more rows is refused. (whole number; default 100000)\n" in listed
     assert "  promise: exactly-once: a batch is one file with its number, which appears atomically\n" in listed
-    assert "p.yaml:3: sink 'b': unknown key 'paht'; did you mean 'path'?" in checked.stdout + checked.stderr
+    assert "p.yaml:3:24: sink 'b': unknown key 'paht'; did you mean 'path'?" in checked.stdout + checked.stderr
 
 
 def test_a_pipeline_runs_with_it(installed, tmp_path):

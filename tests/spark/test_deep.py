@@ -72,7 +72,9 @@ def test_what_spark_refuses_on_a_stream_is_found_at_the_line_of_its_step(deep, s
 
     (finding,) = deep(text, accepted=False)
 
-    assert finding.startswith(f"p.yaml:14: step 'wrong' for sink 'out' (mode {mode}): ")
+    # Only some of Spark's refusals name a place in the query.
+    column = 10 if "NON_TIME_WINDOW" in says else 3
+    assert finding.startswith(f"p.yaml:14:{column}: step 'wrong' for sink 'out' (mode {mode}): ")
     assert says in finding
 
 
@@ -98,14 +100,14 @@ def test_every_refusal_is_found_at_once_and_what_follows_from_one_is_not(deep):
 
     found = deep(text, accepted=False)
 
-    refused = [finding[: finding.index(": ", len("p.yaml:10: "))] for finding in found]
+    refused = [finding[: finding.index(": ", len("p.yaml:10:10: "))] for finding in found]
     assert refused == [
-        "p.yaml:13: step 'missing'",
-        "p.yaml:17: step 'typed'",
-        "p.yaml:20: step 'sorted' for sink 'd' (mode append)",
-        "p.yaml:24: sink 'c'",
-        "p.yaml:26: sink 'e'",
-        "p.yaml:27: sink 'f'",
+        "p.yaml:13:19: step 'missing'",
+        "p.yaml:17:7: step 'typed'",
+        "p.yaml:20:3: step 'sorted' for sink 'd' (mode append)",
+        "p.yaml:24:20: sink 'c'",
+        "p.yaml:26:20: sink 'e'",
+        "p.yaml:27:21: sink 'f'",
     ]
     assert found[3].endswith("'key' names 'nmae', which the rows do not have; did you mean 'name'?")
 
@@ -154,10 +156,10 @@ def test_columns_that_only_the_outside_system_knows_are_a_warning(deep):
     """
 
     assert deep(text, sources) == [
-        "p.yaml:3: warning: source 'table': only the delta system itself knows the columns, so what reads it was not "
+        "p.yaml:3:3: warning: source 'table': only the delta system itself knows the columns, so what reads it was not "
         "checked with Spark; test it with 'penstock test', or start it",
-        "p.yaml:4: warning: source 'names': only the jdbc system itself knows the columns, so what reads it was not "
+        "p.yaml:4:3: warning: source 'names': only the jdbc system itself knows the columns, so what reads it was not "
         "checked with Spark; test it with 'penstock test', or start it",
-        "p.yaml:5: warning: source 'rows': its columns could not be taken from missing, so what reads it was not "
+        "p.yaml:5:3: warning: source 'rows': its columns could not be taken from missing, so what reads it was not "
         "checked with Spark; test it with 'penstock test', or start it",
     ]

@@ -83,7 +83,7 @@ def test_inferring_from_an_empty_folder_says_that_a_schema_is_needed(project, re
 
     said = refusal(project.run, source("format: json, infer: true"))
 
-    assert said.startswith(f"{project.folder}/pipeline.yaml:4: source 'rows': [UNABLE_TO_INFER_SCHEMA]")
+    assert said.startswith(f"{project.folder}/pipeline.yaml:4:3: source 'rows': [UNABLE_TO_INFER_SCHEMA]")
 
 
 def test_files_per_trigger_gives_one_batch_per_file_oldest_first(project):
@@ -167,7 +167,7 @@ def test_read_files_are_cleaned_when_a_later_batch_is_planned(project, after):
 def test_a_folder_that_is_missing_is_named(project, refusal):
     said = refusal(project.run, source("format: text"))
 
-    assert said.startswith(f"{project.folder}/pipeline.yaml:4: source 'rows': [PATH_NOT_FOUND]")
+    assert said.startswith(f"{project.folder}/pipeline.yaml:4:3: source 'rows': [PATH_NOT_FOUND]")
     assert str(project.folder / "input") in said
 
 
@@ -177,7 +177,7 @@ def test_files_of_another_type_than_declared_end_the_run_in_one_readable_line(pr
 
     said = refusal(project.run, source(f'format: {format_}, schema: "id int, name int"'))
 
-    assert said.startswith(f"{project.folder}/pipeline.yaml:7: sink 'out': ")
+    assert said.startswith(f"{project.folder}/pipeline.yaml:7:3: sink 'out': ")
     assert "\n" not in said
     assert f"{project.folder}/input/part-" in said
 

@@ -350,8 +350,8 @@ sinks:
     said = [str(finding).removeprefix(f"{tmp_path}/") for finding in check(load(tmp_path / "p.yaml"))]
 
     assert said == [
-        "p.yaml:3: source 'a': jdbc can only be read as a static table; add 'static: true'",
-        "p.yaml:4: source 'b': jdbc cannot detect changes of the table; "
+        "p.yaml:3:3: source 'a': jdbc can only be read as a static table; add 'static: true'",
+        "p.yaml:4:50: source 'b': jdbc cannot detect changes of the table; "
         "set 'version_query', or refresh it at an interval, like '10 minutes'",
-        "p.yaml:8: sink 'out': mode update replaces rows, and a jdbc sink finds them by 'key'; add 'key: [...]'",
+        "p.yaml:8:18: sink 'out': mode update replaces rows, and a jdbc sink finds them by 'key'; add 'key: [...]'",
     ]

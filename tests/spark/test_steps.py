@@ -103,7 +103,7 @@ def test_a_wrong_column_is_named_with_the_line_of_the_sql_in_the_file(lines, ref
         """,
     )
 
-    assert said.startswith(f"{lines.folder}/pipeline.yaml:7: step 'step': [UNRESOLVED_COLUMN.WITH_SUGGESTION]")
+    assert said.startswith(f"{lines.folder}/pipeline.yaml:7:7: step 'step': [UNRESOLVED_COLUMN.WITH_SUGGESTION]")
     assert "`valeu`" in said
     assert "`value`" in said
     assert "\n" not in said
@@ -123,7 +123,7 @@ def test_a_division_by_zero_in_the_data_is_one_line(lines, refusal):
         """,
     )
 
-    assert said.startswith(f"{lines.folder}/pipeline.yaml:7: sink 'out': [DIVIDE_BY_ZERO] Division by zero.")
+    assert said.startswith(f"{lines.folder}/pipeline.yaml:5:16: sink 'out': [DIVIDE_BY_ZERO] Division by zero.")
     assert "\n" not in said
 
 
@@ -192,7 +192,7 @@ def test_a_function_that_cannot_be_used_is_refused_by_name(lines, refusal, what)
 
     said = refusal(lines.run, python_step(f"beside_{what}:step"))
 
-    assert said.startswith(f"{lines.folder}/pipeline.yaml:6: step 'step': {says.format(what)}"), said
+    assert said.startswith(f"{lines.folder}/pipeline.yaml:6:3: step 'step': {says.format(what)}"), said
     assert "\n" not in said
 
 
@@ -200,7 +200,7 @@ def test_a_module_that_is_not_there_is_named(lines, refusal):
     said = refusal(lines.run, python_step("beside_nothing:step"))
 
     assert said == (
-        f"{lines.folder}/pipeline.yaml:6: step 'step': no module 'beside_nothing'; "
+        f"{lines.folder}/pipeline.yaml:6:3: step 'step': no module 'beside_nothing'; "
         "put beside_nothing.py next to the pipeline file"
     )
 
@@ -294,4 +294,4 @@ def test_a_watermark_on_a_column_that_holds_no_time_is_refused(project, refusal,
         """,
     )
 
-    assert said == f"{project.folder}/pipeline.yaml:3: {says}"
+    assert said == f"{project.folder}/pipeline.yaml:3:3: {says}"

@@ -97,7 +97,7 @@ def test_a_failure_shows_every_row_that_is_missing_unexpected_or_different(resul
         """)
 
     assert found["wrong in every way"].text == textwrap.dedent(f"""\
-        {tmp_path}/trades_test.yaml:2: wrong in every way
+        {tmp_path}/trades_test.yaml:2:5: wrong in every way
         sink 'board', batch 0: expected 2 rows, found 2
           different  {{start: 2019-02-05 10:00:00, total: expected 501, found 500}}
         sink 'board', batch 1: expected 0 rows, found 1
@@ -167,7 +167,7 @@ def test_a_column_that_a_sink_does_not_have_is_said_with_its_line(results, tmp_p
         """)
 
     says = "sink 'copy' has no column 'amuont'; did you mean 'amount'?"
-    assert problems(found["misspelled"]) == f"{tmp_path}/trades_test.yaml:6: {says}"
+    assert problems(found["misspelled"]) == f"{tmp_path}/trades_test.yaml:6:12: {says}"
 
 
 def test_nested_values_compare_inside(results):
@@ -258,7 +258,7 @@ def test_the_command_prints_a_line_per_test_and_the_difference(command):
         copy.yaml
           ok    right  (0.0 s)
           FAIL  wrong  (0.0 s)
-                copy_test.yaml:3
+                copy_test.yaml:3:3
                 sink 'out', in the end: expected 1 row, found 1
                   missing    {value: c}
                   unexpected {value: a}
@@ -276,7 +276,8 @@ def test_one_test_can_be_chosen(command):
 def test_outcomes_as_json(command):
     found = json.loads(command("--json").stdout)
 
-    assert [(each["name"], each["passed"], each["line"]) for each in found] == [("right", True, 2), ("wrong", False, 3)]
+    outcomes = [(each["name"], each["passed"], each["line"], each["column"]) for each in found]
+    assert outcomes == [("right", True, 2, 3), ("wrong", False, 3, 3)]
     assert found[1]["problems"] == [
         {
             "says": "sink 'out', in the end: expected 1 row, found 1",

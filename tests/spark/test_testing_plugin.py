@@ -57,12 +57,12 @@ def test_pytest_collects_tests_of_files_and_gives_python_tests_a_bench(tmp_path:
     ]
     assert (
         textwrap.dedent("""\
-        copy_test.yaml:1: beside the file
+        copy_test.yaml:1:9: beside the file
         sink 'out', in the end: expected 1 row, found 1
           missing    {value: b}
           unexpected {value: a}
         """)
         in done.stdout
     )
-    assert "broken.yaml:3: test 1 does not know 'nam'; did you mean 'name'?" in done.stdout
+    assert "broken.yaml:3:10: test 1 does not know 'nam'; did you mean 'name'?" in done.stdout
     assert "other_test" not in done.stdout

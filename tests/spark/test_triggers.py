@@ -120,7 +120,7 @@ def test_the_checkpoint_of_another_pipeline_is_refused(project, refusal):
     said = refusal(project.run, other.replace("rows,", "lines,").replace("rows:", "lines:"))
 
     assert said == (
-        f"{project.folder}/pipeline.yaml:6: sink 'out': the checkpoint {project.folder}/.penstock/p/checkpoints/out "
+        f"{project.folder}/pipeline.yaml:6:3: sink 'out': the checkpoint {project.folder}/.penstock/p/checkpoints/out "
         "belongs to sink 'out' of pipeline 'p' reading rows (files), "
         "not to sink 'out' of pipeline 'p' reading lines (rate); "
         "give this sink or pipeline another name, or 'storage' another place"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.checks.sql_text import find_line, is_plain, locate_line, sql_text
-from penstock.model import Finding, Location, Pipeline
+from penstock.checks.sql_text import find_table, is_plain, sql_text
+from penstock.model import Finding, Location, Pipeline, Step
 from penstock.text import did_you_mean
 
 _MAX_SUGGESTIONS = 100
@@ -16,8 +16,7 @@ Graph = Mapping[str, Sequence[str]]
 
 def names_exist(pipeline: Pipeline) -> Iterator[Finding]:
     """Every name that a step or a sink reads is a source or a step."""
-    unknown = (read for read in _reads(pipeline) if read[1] not in pipeline.streams)
-    for number, (who, name, at) in enumerate(unknown):
+    for number, (who, name, at) in enumerate(_unknown_reads(pipeline)):
         says = f"{who} reads {name!r}, which is neither a source nor a step"
         # A suggestion compares the name with every other one, so their number is limited.
         fix = did_you_mean(name, pipeline.streams) if number < _MAX_SUGGESTIONS else "name a source or a step"
@@ -49,16 +48,27 @@ def everything_is_read(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("everything-is-read", node.at, says, "add a sink for it or remove it", severity="warning")
 
 
-def _reads(pipeline: Pipeline) -> Iterator[tuple[str, str, Location]]:
+def _unknown_reads(pipeline: Pipeline) -> Iterator[tuple[str, str, Location]]:
     for step in pipeline.steps:
         text = sql_text(step)
         # Names with dots or slashes are checked by sql_reads_streams_only.
         names = step.reads if text is None else filter(is_plain, step.reads)
-        for name in names:
-            at = pipeline.where(step, "reads") if text is None else locate_line(step, find_line(text, name))
+        for name in (name for name in names if name not in pipeline.streams):
+            at = _place_of_input(pipeline, step, name) if text is None else step.locate(find_table(text, name))
             yield f"step {step.name!r}", name, at
     for sink in pipeline.sinks:
-        yield f"sink {sink.name!r}", sink.reads, pipeline.where(sink, "from")
+        if sink.reads not in pipeline.streams:
+            yield f"sink {sink.name!r}", sink.reads, pipeline.where(sink, "from")
+
+
+def _place_of_input(pipeline: Pipeline, step: Step, name: str) -> Location:
+    """The option of a step that names an input: `reads`, or another one like the table of a lookup."""
+    if ("steps", step.name, "reads") in pipeline.places:
+        return pipeline.where(step, "reads", step.reads.index(name))
+    what = step.what
+    fields = {field.alias or key: getattr(what, key) for key, field in type(what).model_fields.items()}
+    option = next((key for key, value in fields.items() if value == name), "reads")
+    return pipeline.where(step, what.kind, option)
 
 
 def steps_between_cycles(reads: Graph) -> Graph:

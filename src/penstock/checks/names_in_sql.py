@@ -56,6 +56,7 @@ def unknown_columns(expression: Any, scope: Scope, outer: tuple[Scope, ...]) -> 
         if owner is not None:
             names = [each.name for each in owner.plan.columns or ()]
             says, wanted = f"{owner.name!r} has no column {column.parts[1].name!r}", column.parts[1].name
+            start = column.parts[1].meta.get("start")
         else:
             names = [each.name for each in scope.columns]
             says, wanted = f"there is no column {first!r}", first

@@ -7,12 +7,12 @@ are None; a rule that would need them says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from penstock.checks.ddl import Type
-from penstock.model import Location
+from penstock.model import Location, Step
 
 Operator = Literal[
     "scan", "project", "filter", "aggregate", "distinct", "join", "union", "except", "intersect", "sort", "limit",
@@ -53,12 +53,20 @@ class Equality:
     ends_right: bool = False
 
 
+@dataclass(frozen=True)
+class SqlPlace:
+    """A place in the SQL of a step: it is looked for only if a finding needs it."""
+
+    step: Step
+    find_offset: Callable[[], int]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """An operator and those below it."""
 
     operator: Operator
-    at: Location
+    place: Location | SqlPlace
     step: str = ""
     children: tuple[Plan, ...] = ()
     columns: tuple[Column, ...] | None = None
@@ -72,6 +80,8 @@ class Plan:
     on: Equality | None = None
     says: str = ""
     """What the user wrote, where a rule shows it."""
+    says_place: SqlPlace | None = None
+    """Where that is, if it is not where the operator is."""
     calls: frozenset[str] = frozenset()
     """The functions that its own expressions call, in lower case."""
     mode: str = ""
@@ -88,6 +98,16 @@ class Plan:
         object.__setattr__(
             self, "is_known", self.operator != "unknown" and all(each.is_known for each in self.children)
         )
+
+    @property
+    def at(self) -> Location:
+        """Where the user wrote it."""
+        return _locate(self.place)
+
+    @property
+    def says_at(self) -> Location:
+        """Where the user wrote what a rule shows."""
+        return _locate(self.says_place or self.place)
 
     def walk(self) -> Iterator[Plan]:
         """This operator and all below it, from the top, each once: a stream may be read in many places."""
@@ -128,6 +148,10 @@ class Plan:
         """The column of a name; None if there is none, or more than one."""
         found = [column for column in self.columns or () if column.name.lower() == name.lower()]
         return found[0] if len(found) == 1 else None
+
+
+def _locate(place: Location | SqlPlace) -> Location:
+    return place.step.locate(place.find_offset()) if isinstance(place, SqlPlace) else place
 
 
 def _has_watermark(columns: tuple[Column, ...] | None) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
+from penstock.checks.clauses import find_start
 from penstock.checks.ddl import Type
 from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS, combine
 from penstock.checks.groups import find_misplaced, find_ungrouped
 from penstock.checks.join_condition import read_condition
 from penstock.checks.names_in_sql import ambiguous_columns, unknown_columns
-from penstock.checks.plan import Column, Equality, Mistake, Operator, Plan
-from penstock.checks.sql_text import locate_line
+from penstock.checks.plan import Column, Equality, Mistake, Operator, Plan, SqlPlace
 from penstock.checks.types_in_sql import WINDOW, Typist
 from penstock.model import Step
 from penstock.sql import parse
@@ -182,8 +183,10 @@ class SqlPlanner:
     def _node(self, operator: Operator, node: Any, *children: Plan, **facts: Any) -> Plan:
         streams = any(child.streams for child in children)
         facts = {"columns": children[0].columns if children else None, **facts}
-        line = self.text.count("\n", 0, _start(node)) + 1 if node is not None else 1
-        return Plan(operator, locate_line(self.step, line), self.step.name, children, streams=streams, **facts)
+        return Plan(operator, self._place(node), self.step.name, children, streams=streams, **facts)
+
+    def _place(self, node: Any) -> SqlPlace:
+        return SqlPlace(self.step, partial(find_start, node, self.text))
 
     def _query(self, node: Any) -> Plan:
         if with_ := node.args.get("with_"):
@@ -233,7 +236,7 @@ class SqlPlanner:
         """Note columns of a UNION, EXCEPT or INTERSECT that do not go together."""
         if left.columns is None or right.columns is None or node.args.get("by_name"):
             return
-        word, start = node.key.upper(), _start(node.expression)
+        word, start = node.key.upper(), find_start(node, self.text)
         if len(left.columns) != len(right.columns):
             says = f"{word} has {len(left.columns)} columns before it and {len(right.columns)} after it"
             self.mistakes.append(Mistake("types-fit", start, says, "select the same number of columns"))
@@ -425,8 +428,8 @@ class SqlPlanner:
             known = {column.name.lower() for column in scope.columns}
             self.mistakes.extend(find_ungrouped(node, [], _may_aggregate, known))
         distinct = [each for each in aggregates if each.find(exp.Distinct)]
-        says = distinct[0].sql("spark") if distinct else ""
-        made = self._node("aggregate", group or node, below, keys=keys, says=says, columns=None)
+        says = {"says": distinct[0].sql("spark"), "says_place": self._place(distinct[0])} if distinct else {}
+        made = self._node("aggregate", group or node, below, keys=keys, columns=None, **says)
         extra = tuple(key for key in keys or () if key.name)
         made = self._node("filter", node.args["having"], made) if node.args.get("having") else made
         return made, replace(scope, extra=extra)
@@ -534,11 +537,6 @@ def _join_columns(left: Plan, right: Plan, side: str, using: list[str]) -> tuple
         first = [Column(column.name) for column in first]
     rest = [column for column in (*left.columns, *(right.columns or ())) if column.name.lower() not in shared]
     return (*first, *rest)
-
-
-def _start(node: Any) -> int:
-    """Where its text begins, or near it: keywords have no position of their own."""
-    return next((each.meta["start"] for each in node.walk(bfs=False) if "start" in each.meta), 0)
 
 
 def _output_names(expression: Any) -> list[str]:

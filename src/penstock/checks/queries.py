@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from penstock.checks.ddl import first_repeated
 from penstock.checks.plan_of_pipeline import analyse
-from penstock.checks.sql_text import locate_line, sql_steps, sql_text
+from penstock.checks.sql_text import sql_steps, sql_text
 from penstock.errors import BuildError
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Token, parse
@@ -66,7 +66,8 @@ def columns_fit_sink(pipeline: Pipeline) -> Iterator[Finding]:
             try:
                 target.connector.check_columns({each.name: str(each.type or "") for each in plan.columns}, sink.mode)
             except BuildError as error:
-                yield Finding("columns-fit-sink", target.at, f"{named} {error}")
+                says, _, fix = str(error).partition("; ")
+                yield Finding("columns-fit-sink", target.at, f"{named} {says}", fix)
 
 
 def keys_come_again(pipeline: Pipeline) -> Iterator[Finding]:
@@ -82,7 +83,7 @@ def keys_come_again(pipeline: Pipeline) -> Iterator[Finding]:
                 says = f"step {step.name!r} calls {call.name}(), which returns other values when a batch is replayed"
                 why = f"sink {sink.name!r} ({targets[0].connector.kind}) would then contain both rows"
                 fix = "build the key from the record: with 'metadata: true', from its topic, partition and offset"
-                yield Finding("keys-come-again", locate_line(step, call.line), f"{says}; {why}", fix)
+                yield Finding("keys-come-again", step.locate(call.start), f"{says}; {why}", fix)
 
 
 def _find_nondeterministic_call(text: str) -> Token | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from penstock.checks.plan import Mistake
 from penstock.checks.plan_of_pipeline import analyse
-from penstock.checks.sql_text import is_plain, locate_line, sql_steps
+from penstock.checks.sql_text import find_table, is_plain, sql_steps
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Parsed, Token, parse
 from penstock.text import did_you_mean, nearest
@@ -29,17 +29,17 @@ def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
         second = parsed.second_statement
         if not parsed.tokens:
             if parsed.problem is None:
-                yield _finding("sql-is-one-select", step, 1, f"step {step.name!r} has no SQL in it", "write a SELECT")
+                yield _finding("sql-is-one-select", step, 0, f"step {step.name!r} has no SQL in it", "write a SELECT")
         elif not parsed.is_query:
             says = f"step {step.name!r} starts with {parsed.first!r}, and a step is one SELECT"
             fix = suggest_query_start(parsed.tokens) or "remove the statement"
-            yield _finding("sql-is-one-select", step, parsed.tokens[0].line, says, fix)
+            yield _finding("sql-is-one-select", step, parsed.tokens[0].start, says, fix)
         elif second is not None:
             says = f"step {step.name!r} has a second statement, starting with {second.text!r}"
-            yield _finding("sql-is-one-select", step, second.line, says, "make it a separate step")
+            yield _finding("sql-is-one-select", step, second.start, says, "make it a separate step")
         elif _writes(parsed):
             says = f"step {step.name!r} writes, and a step is one SELECT"
-            yield _finding("sql-is-one-select", step, 1, says, "use a sink to write")
+            yield _finding("sql-is-one-select", step, _find_write(parsed), says, "use a sink to write")
 
 
 def sql_calls_no_java(pipeline: Pipeline) -> Iterator[Finding]:
@@ -49,25 +49,25 @@ def sql_calls_no_java(pipeline: Pipeline) -> Iterator[Finding]:
             name = first.name.lower()
             if name in _JAVA and first.is_name and second.text == "(":
                 says = f"step {step.name!r} uses {first.name!r}; it can call any Java method"
-                yield _finding("sql-calls-no-java", step, first.line, says, "remove it")
+                yield _finding("sql-calls-no-java", step, first.start, says, "remove it")
             elif name == "identifier" and second.text == "(":
                 says = f"step {step.name!r} uses {first.name!r}; it can name any table or function"
-                yield _finding("sql-calls-no-java", step, first.line, says, "remove it")
+                yield _finding("sql-calls-no-java", step, first.start, says, "remove it")
             elif first.type == "word" and name == "using" and second.type == "string":
                 says = f"step {step.name!r} pipes rows to a program with 'USING'"
-                yield _finding("sql-calls-no-java", step, first.line, says, "write a python step")
+                yield _finding("sql-calls-no-java", step, first.start, says, "write a python step")
 
 
 def sql_reads_streams_only(pipeline: Pipeline) -> Iterator[Finding]:
     """A SQL step reads only sources and steps, not files or other tables."""
     for step, text in sql_steps(pipeline):
         files = _find_files(parse(text))
-        tables = {name: _line_of_file(files, name) for name in step.reads if not is_plain(name)}
-        unseen = {path: line for path, line in files.items() if not any(name.endswith(path) for name in tables)}
-        for name, line in {**tables, **unseen}.items():
+        tables = {name: _start_of_file(files, name, text) for name in step.reads if not is_plain(name)}
+        unseen = {path: start for path, start in files.items() if not any(name.endswith(path) for name in tables)}
+        for name, start in {**tables, **unseen}.items():
             says = f"step {step.name!r} reads {name!r}, which is neither a source nor a step"
             fix = "make it a source; a step does not open files or tables itself"
-            yield _finding("sql-reads-streams-only", step, line, says, fix)
+            yield _finding("sql-reads-streams-only", step, start, says, fix)
 
 
 def sql_stays_as_written(pipeline: Pipeline) -> Iterator[Finding]:
@@ -76,8 +76,7 @@ def sql_stays_as_written(pipeline: Pipeline) -> Iterator[Finding]:
         at = text.find("${")
         if at >= 0:
             says = f"step {step.name!r} has '${{' in its SQL, which Spark would substitute with a setting"
-            line = text.count("\n", 0, at) + 1
-            yield _finding("sql-stays-as-written", step, line, says, "write ${NAME} and give the variable")
+            yield _finding("sql-stays-as-written", step, at, says, "write ${NAME} and give the variable")
 
 
 def sql_comments_are_plain(pipeline: Pipeline) -> Iterator[Finding]:
@@ -89,12 +88,11 @@ def sql_comments_are_plain(pipeline: Pipeline) -> Iterator[Finding]:
                 says = (
                     f"step {step.name!r}: a '--' comment ends in a backslash, so the next line is part of it for Spark"
                 )
-                yield _finding("sql-comments-are-plain", step, comment.line, says, "remove the backslash")
+                yield _finding("sql-comments-are-plain", step, comment.start, says, "remove the backslash")
         at = _find_lone_return(text, parsed)
         if at >= 0:
             says = f"step {step.name!r} has a carriage return without a line feed, where Spark ends a '--' comment"
-            line = text.count("\n", 0, at) + 1
-            yield _finding("sql-comments-are-plain", step, line, says, "end lines with a line feed")
+            yield _finding("sql-comments-are-plain", step, at, says, "end lines with a line feed")
 
 
 def sql_is_understood(pipeline: Pipeline) -> Iterator[Finding]:
@@ -105,10 +103,10 @@ def sql_is_understood(pipeline: Pipeline) -> Iterator[Finding]:
             continue
         says = f"step {step.name!r}: the SQL cannot be parsed at {problem.near!r}"
         if problem.is_sure:
-            yield _finding("sql-is-understood", step, problem.line, says, "correct it")
+            yield _finding("sql-is-understood", step, problem.start, says, "correct it")
         else:
             fix = "if it is correct, check it with Spark's own parser: 'penstock check --deep'"
-            yield _finding("sql-is-understood", step, problem.line, says, fix, "warning")
+            yield _finding("sql-is-understood", step, problem.start, says, fix, "warning")
 
 
 def _writes(parsed: Parsed) -> bool:
@@ -118,12 +116,17 @@ def _writes(parsed: Parsed) -> bool:
     return any(second in _WRITES.get(first, ()) for first, second in pairwise(words))
 
 
+def _find_write(parsed: Parsed) -> int:
+    pairs = pairwise(token for token in parsed.tokens if token.type == "word")
+    return next((one.start for one, two in pairs if two.text.upper() in _WRITES.get(one.text.upper(), ())), 0)
+
+
 def _find_files(parsed: Parsed) -> dict[str, int]:
-    """Paths that look like files read as tables, with their lines; `t`.`a/b` of a table t is a column."""
+    """Paths that look like files read as tables, with their starts; `t`.`a/b` of a table t is a column."""
     tables = _tables(parsed.tree)
     triples = zip(parsed.tokens, parsed.tokens[1:], parsed.tokens[2:], strict=False)
     return {
-        path.name: path.line
+        path.name: owner.start
         for owner, dot, path in triples
         if dot.text == "." and _is_file(owner, path, parsed.tree is not None) and owner.name.lower() not in tables
     }
@@ -136,8 +139,8 @@ def _is_file(owner: Token, path: Token, has_tree: bool) -> bool:
     return any(char in path.name for char in "/:\\") or (not has_tree and owner.name.lower() in _FORMATS)
 
 
-def _line_of_file(files: dict[str, int], name: str) -> int:
-    return next((line for path, line in files.items() if name.endswith(path)), 1)
+def _start_of_file(files: dict[str, int], name: str, text: str) -> int:
+    return next((start for path, start in files.items() if name.endswith(path)), find_table(text, name))
 
 
 def _tables(tree: Any) -> set[str]:
@@ -165,9 +168,9 @@ def _find_lone_return(text: str, parsed: Parsed) -> int:
 
 
 def _finding(
-    rule: str, step: Step, line: int, says: str, fix: str, severity: Literal["error", "warning"] = "error"
+    rule: str, step: Step, start: int, says: str, fix: str, severity: Literal["error", "warning"] = "error"
 ) -> Finding:
-    return Finding(rule, locate_line(step, line), says, fix, severity)
+    return Finding(rule, step.locate(start), says, fix, severity)
 
 
 _QUERY_STARTS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
@@ -197,7 +200,7 @@ def sql_uses_spark_windows(pipeline: Pipeline) -> Iterator[Finding]:
     for step, text in sql_steps(pipeline):
         for token, spark_form in find_flink_windows(parse(text).tokens):
             says = f"step {step.name!r}: {token.text!r} is a window of Flink, which Spark does not have"
-            yield Finding("sql-uses-spark-windows", locate_line(step, token.line), says, f"write {spark_form}")
+            yield Finding("sql-uses-spark-windows", step.locate(token.start), says, f"write {spark_form}")
 
 
 def find_flink_windows(tokens: Sequence[Token]) -> Iterator[tuple[Token, str]]:
@@ -272,7 +275,7 @@ def functions_exist(pipeline: Pipeline) -> Iterator[Finding]:
         return
     for step, text in sql_steps(pipeline):
         for each in _unknown_functions(text):
-            yield _mistake_finding(step, text, each)
+            yield _mistake_finding(step, each)
 
 
 def _unknown_functions(text: str) -> Iterator[Mistake]:
@@ -299,10 +302,9 @@ def groups_are_complete(pipeline: Pipeline) -> Iterator[Finding]:
 
 def _mistakes(pipeline: Pipeline, rule: str) -> Iterator[Finding]:
     found = analyse(pipeline).mistakes
-    for step, text in sql_steps(pipeline):
-        yield from (_mistake_finding(step, text, each) for each in found.get(step.name, ()) if each.rule == rule)
+    for step, _ in sql_steps(pipeline):
+        yield from (_mistake_finding(step, each) for each in found.get(step.name, ()) if each.rule == rule)
 
 
-def _mistake_finding(step: Step, text: str, found: Mistake) -> Finding:
-    line = text.count("\n", 0, found.start) + 1
-    return Finding(found.rule, locate_line(step, line), f"step {step.name!r}: {found.says}", found.fix)
+def _mistake_finding(step: Step, found: Mistake) -> Finding:
+    return Finding(found.rule, step.locate(found.start), f"step {step.name!r}: {found.says}", found.fix)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.model import Location, Pipeline, Source, Step
+from penstock.model import Pipeline, Source, Step
 from penstock.sql import parse
 from penstock.steps.sql import SqlStep
 
 
 def sql_text(step: Step) -> str | None:
     """The SQL of a step; None if it has none."""
-    text = getattr(step.what, "text", None)
-    return text if isinstance(text, str) else None
+    return step.text or None
 
 
 def sql_steps(pipeline: Pipeline) -> Iterator[tuple[Step, str]]:
@@ -29,19 +28,22 @@ def target_selections(pipeline: Pipeline) -> Iterator[Step]:
         for target in sink.targets:
             text = target.sql(sink.reads)
             if text:
-                yield Step(f"{sink.name}.{target.name}", target.at, SqlStep(text=text), (sink.reads,))
+                name, text_at = f"{sink.name}.{target.name}", target.sql_at(sink.reads)
+                yield Step(name, target.at, SqlStep(text=text), (sink.reads,), text_at)
 
 
-def locate_line(step: Step, line: int) -> Location:
-    """The location of a line in the step's text, counted from 1."""
-    start = step.text_at or step.at
-    return Location(start.file, start.line + line - 1)
+def find_table(text: str, name: str) -> int:
+    """Where a text reads a table for the first time; where it has the name if that is unknown."""
+    parsed, wanted = parse(text), name.lower()
+    if parsed.tree is not None:
+        from sqlglot import exp
 
-
-def find_line(text: str, name: str) -> int:
-    """The first line of the text that contains a name."""
-    lines = (token.line for token in parse(text).tokens if token.text.lower() == name.lower())
-    return next(lines, 1)
+        tables = (table.parts for table in parsed.tree.find_all(exp.Table))
+        named = (parts[0] for parts in tables if ".".join(part.name for part in parts).lower() == wanted)
+        starts = [part.meta["start"] for part in named if "start" in part.meta]
+        if starts:
+            return int(min(starts))
+    return next((token.start for token in parsed.tokens if token.name.lower() == wanted.partition(".")[0]), 0)
 
 
 def is_plain(name: str) -> bool:

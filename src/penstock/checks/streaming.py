@@ -156,7 +156,7 @@ def distinct_is_approximate(pipeline: Pipeline) -> Iterator[Finding]:
             if each.says and each.children[0].streams:
                 says = f"step {each.step!r} computes {each.says}, and streaming aggregates cannot be DISTINCT"
                 fix = "use approx_count_distinct(x), or size(collect_set(x)) for the exact number"
-                yield Finding("distinct-is-approximate", each.at, says, fix)
+                yield Finding("distinct-is-approximate", each.says_at, says, fix)
 
 
 def subqueries_are_static(pipeline: Pipeline) -> Iterator[Finding]:

@@ -64,6 +64,7 @@ def _as_dict(finding: Finding) -> dict[str, object]:
     return {
         "file": finding.at.file,
         "line": finding.at.line,
+        "column": finding.at.column,
         "rule": finding.rule,
         "severity": finding.severity,
         "says": finding.says,

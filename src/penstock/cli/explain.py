@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ import yaml
 from penstock.checks import RULES
 from penstock.cli import findings_of, format_finding
 from penstock.errors import CallError
-from penstock.model import Finding, Location
+from penstock.model import Finding
 from penstock.text import nearest
 
 
@@ -47,7 +47,7 @@ def example(rule: Rule) -> list[Finding]:
         file = Path(folder, "wrong.yaml")
         file.write_text(rule.wrong, encoding="utf-8")
         return [
-            Finding(each.rule, Location("wrong.yaml", each.at.line), each.says, each.fix, each.severity)
+            Finding(each.rule, replace(each.at, file="wrong.yaml"), each.says, each.fix, each.severity)
             for each in findings_of(file)[1]
         ]
 

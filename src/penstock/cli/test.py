@@ -164,6 +164,7 @@ def _as_dict(result: Result) -> dict[str, object]:
     return {
         "file": result.case.at.file,
         "line": result.case.at.line,
+        "column": result.case.at.column,
         "name": result.case.name,
         "passed": result.passed,
         "seconds": round(result.seconds, 3),

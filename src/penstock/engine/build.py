@@ -9,7 +9,7 @@ from penstock.connector import SourceOptions, StaticTable, Stream
 from penstock.engine.decode import decode
 from penstock.errors import BuildError, CallError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step, Watermark
-from penstock.spark.errors import error_class, is_transient_at_start, position, summary
+from penstock.spark.errors import error_class, find_offset, is_transient_at_start, summary
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -117,16 +117,13 @@ def build_step(
 
 
 def locate(node: Node, error: Exception) -> Location:
-    """The line of the user's file that a refusal of Spark is about."""
-    line = position(error)
-    text_at: Location | None = getattr(node, "text_at", None)
-    if line is None or text_at is None:
-        return node.at
-    return Location(text_at.file, text_at.line + line - 1)
+    """The place in the user's file that a refusal of Spark is about."""
+    offset = find_offset(node.text, error) if isinstance(node, Step) and node.text else None
+    return node.locate(offset) if isinstance(node, Step) and offset is not None else node.at
 
 
 def refuse(what: str, node: Node, error: Exception) -> PlacedError:
-    """Spark's refusal, at the line of the user's file that it is about."""
+    """Spark's refusal, at the place in the user's file that it is about."""
     found = PlacedError(locate(node, error), f"{what} {node.name!r}: {summary(error)}")
     found.retry = is_transient_at_start(error_class(error), f"{type(error).__name__}: {error}")
     return found

@@ -18,7 +18,7 @@ from penstock import jars
 from penstock.connectors.files import FileSource
 from penstock.engine.build import PlacedError, build_step, in_order, locate, read_source, send_python_files
 from penstock.engine.prepare import absolute
-from penstock.engine.targets import rows_for
+from penstock.engine.targets import locate_in_target, rows_for
 from penstock.errors import PenstockError
 from penstock.model import Finding, Pipeline, Sink, Source, Step, Target
 from penstock.options import quote
@@ -137,7 +137,8 @@ class _Check:
     def _target_refuses(self, sink: Sink, target: Target, error: Exception) -> None:
         named = f" target {target.name!r}:" if len(sink.targets) > 1 else ""
         says = str(error) if isinstance(error, PenstockError) else summary(error)
-        self.findings.append(Finding("columns-fit-sink", target.at, f"sink {sink.name!r}:{named} {says}"))
+        at = locate_in_target(target, error)
+        self.findings.append(Finding("columns-fit-sink", at, f"sink {sink.name!r}:{named} {says}"))
 
     def _note(self, rule: str, node: Source | Step | Sink, error: Exception | None, where: str = "") -> None:
         assert error is not None

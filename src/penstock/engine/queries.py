@@ -13,14 +13,14 @@ from penstock.engine.build import Read, build, from_connector, refuse
 from penstock.engine.listeners import OnProgress, ProgressReceiver, QueryListener, Receiver, find_receivers
 from penstock.engine.row_counts import add_counts
 from penstock.engine.static_tables import find_static_tables, keep_fresh
-from penstock.engine.targets import Guard, TargetWriters, allow_write
+from penstock.engine.targets import Guard, TargetWriters, allow_write, batch_sql, batch_sql_at
 from penstock.errors import PenstockError, RunError
 from penstock.events import Emit, ignore_event
-from penstock.model import Pipeline, Sink, Source, Trigger
+from penstock.model import Location, Pipeline, Sink, Source, Step, Trigger
 from penstock.processes import wait_until
 from penstock.redaction import redact
 from penstock.spark import name_types
-from penstock.spark.errors import is_retryable_error, summary
+from penstock.spark.errors import find_failed, is_retryable_error, summary
 from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive, stateful_operators
 from penstock.storage.checkpoint import Checkpoint
 from penstock.storage.layout import Storage
@@ -286,7 +286,15 @@ class Queries:
             if known is not None:
                 return RunError(f"{source.at}: source {source.name!r}: {known}", retry=False)
         retry = is_retryable_error(self._causes.get(name, error))
-        return RunError(f"{sink.at}: sink {sink.name!r}: {summary(error)}", retry=retry)
+        return RunError(f"{self._locate(sink, error)}: sink {sink.name!r}: {summary(error)}", retry=retry)
+
+    def _locate(self, sink: Sink, error: Exception) -> Location:
+        """The expression that failed, if it is in the SQL of one step or target alone; otherwise the sink."""
+        steps = (self.pipeline.streams[name] for name in self.pipeline.upstream(sink.reads))
+        maps = [(step.text, step.text_at) for step in steps if isinstance(step, Step) and step.text_at is not None]
+        maps += [(batch_sql(target), batch_sql_at(target)) for target in sink.targets]
+        places = [found.locate(at) for text, found in maps if (at := find_failed(text, error)) is not None]
+        return places[0] if len(places) == 1 else sink.at
 
 
 def _with_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.connector import Batch, Writer
 from penstock.errors import PenstockError, RunError
 from penstock.events import Emit
-from penstock.model import Pipeline, Sink, Target
-from penstock.spark.errors import summary
+from penstock.model import Location, Pipeline, Sink, Target, TextMap
+from penstock.spark.errors import find_offset, summary
 from penstock.storage.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -122,9 +122,25 @@ class TargetWriters:
         return Batch(number, query, writer, self.sink.mode)
 
 
+def locate_in_target(target: Target, error: Exception) -> Location:
+    """The place in the user's file that a refusal of a target's SQL is about."""
+    offset = None if isinstance(error, PenstockError) else find_offset(batch_sql(target), error)
+    return target.at if offset is None else batch_sql_at(target).locate(offset)
+
+
+def batch_sql(target: Target) -> str:
+    """What a target selects of each batch; empty if it gets the rows as they are."""
+    return target.sql(_VIEW)
+
+
+def batch_sql_at(target: Target) -> TextMap:
+    """Where the parts of that SQL are."""
+    return target.sql_at(_VIEW)
+
+
 def rows_for(target: Target, rows: DataFrame) -> DataFrame:
     """The rows and columns that a target gets."""
-    text = target.sql(_VIEW)
+    text = batch_sql(target)
     if not text:
         return rows
     # A view, not sql(rows=rows): with a parameter Spark would not see that these rows are the cached ones.

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from penstock.errors import LoadError
 from penstock.load.reader import Document
 from penstock.load.yaml_file import MAX_BYTES, read_yaml
-from penstock.model import Finding, Location
+from penstock.model import Finding, Keys, Location
 from penstock.text import join_words, nearest
 
+_Value = TypeVar("_Value")
 _YAML = (".yaml", ".yml")
 _PIPELINE_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:sources|sinks)[\"']?\s*:", re.MULTILINE)
 _MANIFEST_KEY = re.compile(r"^apiVersion\s*:", re.MULTILINE)
@@ -50,12 +53,21 @@ def add_test_file(path: Path, document: Document) -> Document:
             "a test file has one key, 'tests', with a list",
             "write 'tests:' and below it '- name: ...'",
         )
-    moved = {
-        ("tests", len(own) + keys[1], *keys[2:]): at
-        for keys, at in other.places.items()
+    return replace(
+        document,
+        values={**document.values, "tests": [*own, *cases]},
+        places={**document.places, **_move(other.places, len(own))},
+        texts={**document.texts, **_move(other.texts, len(own))},
+    )
+
+
+def _move(by_keys: Mapping[Keys, _Value], count: int) -> dict[Keys, _Value]:
+    """The same for the cases of another file, which come after so many."""
+    return {
+        ("tests", count + keys[1], *keys[2:]): value
+        for keys, value in by_keys.items()
         if len(keys) > 1 and isinstance(keys[1], int)
     }
-    return replace(document, values={**document.values, "tests": [*own, *cases]}, places={**document.places, **moved})
 
 
 def is_pipeline(path: Path) -> bool:

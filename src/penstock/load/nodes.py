@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -197,8 +198,9 @@ def _build_step(reader: Reader, name: str, kind: str, raw: Mapping[str, Any], at
     if not reads and kind == "python":
         says = f"step {name!r} reads nothing"
         reader.report("missing-key", at, says, "add 'reads: [name]', the inputs of the function")
-    place, text_at = reader.document.place(("steps", name)), reader.document.text_place(at)
-    return Step(name, place, what, reads, text_at if kind == "sql" else None)
+    step = Step(name, reader.document.place(("steps", name)), what, reads)
+    text_keys = (*at, "text") if isinstance(raw[kind], Mapping) else at
+    return replace(step, text_at=reader.document.text_at(text_keys, step.text)) if step.text else step
 
 
 def _is_valid_short_form(given: Any, kind: str) -> bool:
@@ -261,6 +263,9 @@ class _TargetSettings(Options):
         if self.group_by and not self.select:
             raise ValueError("'group_by' needs 'select' with the aggregates")
         return self
+
+
+_TARGET_SQL = ("select", "where", "group_by")
 
 
 class _SinkSettings(Options):
@@ -341,7 +346,8 @@ def _read_target(reader: Reader, raw: Any, keys: Keys, who: str) -> Target | Non
     at = reader.document.place((*keys, kind))
     inside = (*keys[2:], kind)
     wanted = settings.model_dump(exclude={"name"})
-    return Target(settings.name or kind, at, connector, inside, **wanted)
+    texts_at = {key: reader.document.text_at((*keys, key), raw[key]) for key in _TARGET_SQL if key in raw}
+    return Target(settings.name or kind, at, connector, inside, **wanted, texts_at=texts_at)
 
 
 def parse_trigger(text: str) -> Trigger:

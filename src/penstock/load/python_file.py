@@ -69,7 +69,8 @@ def _freeze(builder: Any, file: str) -> Pipeline:
 
 def _describe_failure(error: BaseException, file: str) -> LoadError:
     if isinstance(error, SyntaxError) and error.filename == file:
-        return _load_error(file, error.lineno or 1, f"not Python: {error.msg}", "correct this line")
+        at = Location(file, error.lineno or 1, max(1, error.offset or 1))
+        return LoadError([Finding("python-file", at, f"not Python: {error.msg}", "correct this line")])
     frames = traceback.extract_tb(error.__traceback__)
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == file), 1) or 1
     if isinstance(error, PenstockError):

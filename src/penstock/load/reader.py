@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from penstock.model import Finding, Keys, Location, closest
+from penstock.load.python_text import LiteralText
+from penstock.model import Finding, Keys, Location, TextMap, closest
 from penstock.options import Secret
 
 
@@ -29,16 +30,27 @@ class Document:
     file: str
     folder: str = "."
     places: Mapping[Keys, Location] = field(default_factory=dict)
-    texts: Mapping[Keys, Location] = field(default_factory=dict)
+    texts: Mapping[Keys, TextMap] = field(default_factory=dict)
+    aliases: Mapping[Keys, Keys] = field(default_factory=dict)
+    """Of each `*name`, the keys of the value with `&name`."""
     spelled: Mapping[Keys, str] = field(default_factory=dict)
 
     def place(self, keys: Keys) -> Location:
         """The location of the key at `keys`, or of the closest enclosing one."""
         return closest(self.places, keys) or Location(self.file)
 
-    def text_place(self, keys: Keys) -> Location:
-        """The start of the text at `keys`: for a block, the line after its `|`."""
-        return self.texts.get(keys) or self.place(keys)
+    def text_at(self, keys: Keys, text: str) -> TextMap:
+        """Where the characters of the text at `keys` are; of an alias, where its anchor is."""
+        found = self.texts.get(keys)
+        while found is None and (anchor := self._anchor(keys)) is not None:
+            keys = anchor
+            found = self.texts.get(keys)
+        return found or LiteralText(self.place(keys), text)
+
+    def _anchor(self, keys: Keys) -> Keys | None:
+        """The same keys below the anchor of the alias that they are below; None if they are below none."""
+        ends = (end for end in range(len(keys), 0, -1) if keys[:end] in self.aliases)
+        return next(((*self.aliases[keys[:end]], *keys[end:]) for end in ends), None)
 
 
 @dataclass(frozen=True)
@@ -54,9 +66,9 @@ class Reader:
         sections = (self.document.values.get(section) for section in ("sources", "steps"))
         return {str(name).lower(): str(name) for nodes in sections if isinstance(nodes, Mapping) for name in nodes}
 
-    def report(self, rule: str, keys: Keys, says: str, fix: str = "") -> None:
-        """Add a finding at `keys`."""
-        at = self.document.place(keys)
+    def report(self, rule: str, keys: Keys, says: str, fix: str = "", at: Location | None = None) -> None:
+        """Add a finding at `keys`, or at an exact place of their value."""
+        at = at or self.document.place(keys)
         self.findings.append(Finding(rule=rule, at=at, says=says, fix=fix))
 
 

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.load.reader import Document, Reader, Unset, parse_scalar
-from penstock.model import Keys
+from penstock.load.text_map import SubstitutedText
+from penstock.model import Keys, TextMap
 from penstock.options import Secret
 from penstock.text import did_you_mean, nearest, show
 
@@ -38,8 +39,18 @@ def substitute(document: Document, variables: Mapping[str, str] | None = None) -
     """Replace every `${...}` in the values of a document; failures are findings."""
     work = _Substitution(Reader(document), os.environ if variables is None else variables, Provider(document))
     values = work.value(document.values, ())
-    done = replace(document, values=values, spelled={**document.spelled, **work.spelled})
+    spelled, texts = {**document.spelled, **work.spelled}, {**document.texts, **work.texts}
+    done = replace(document, values=values, spelled=spelled, texts=texts)
     return Reader(done, work.reader.findings)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A reference: the keys of the value that has it, and where it starts in the value."""
+
+    keys: Keys
+    text: TextMap
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,7 @@ class _Substitution:
     variables: Mapping[str, str]
     provider: Provider
     spelled: dict[Keys, str] = field(default_factory=dict)
+    texts: dict[Keys, TextMap] = field(default_factory=dict)
 
     def value(self, value: Any, keys: Keys) -> Any:
         """Replace the references in a value; keys of mappings are left alone."""
@@ -58,15 +70,20 @@ class _Substitution:
         return self._text(value, keys) if isinstance(value, str) and "${" in value else value
 
     def _text(self, text: str, keys: Keys) -> Any:
-        parts = [self._part(match, keys) for match in _REFERENCE.finditer(text)]
+        before = self.reader.document.text_at(keys, text)
+        matches = list(_REFERENCE.finditer(text))
+        parts = [self._part(match, _Place(keys, before, match.start())) for match in matches]
         if any(part is None for part in parts):
             return Unset(text)
         waiting = iter(parts)
         result = _REFERENCE.sub(lambda _: next(waiting) or "", text)
+        edits = [(match.start(), match.end(), len(part or "")) for match, part in zip(matches, parts, strict=True)]
+        self.texts[keys] = SubstitutedText(before, edits)
         if any(isinstance(part, Secret) for part in parts):
             return Secret(result)
         if _is_sql(keys):
-            return self._sql(text, [part or "" for part in parts], result, keys)
+            place = _Place(keys, before, matches[0].start())
+            return self._sql(text, [part or "" for part in parts], result, place)
         return self._parse_value(text, result, keys)
 
     def _parse_value(self, text: str, result: str, keys: Keys) -> Any:
@@ -76,53 +93,53 @@ class _Substitution:
         self.spelled[keys] = result
         return parse_scalar(result)
 
-    def _part(self, match: re.Match[str], keys: Keys) -> str | None:
+    def _part(self, match: re.Match[str], place: _Place) -> str | None:
         if match["literal"]:
             return "${"
         inside = match["inside"]
         if inside is None:
             return self._refuse(
-                keys, "'${' is opened and never closed", "close it with '}', or write '$${' for the text"
+                place, "'${' is opened and never closed", "close it with '}', or write '$${' for the text"
             )
         if "${" in inside:
             return self._refuse(
-                keys, "a '${...}' is nested in another", "use one variable; substitution is not recursive"
+                place, "a '${...}' is nested in another", "use one variable; substitution is not recursive"
             )
         kind, colon, rest = inside.partition(":")
         if colon and not rest.startswith("-"):
-            return self._secret(kind, rest, keys)
-        return self._variable(kind, rest[1:] if colon else None, keys)
+            return self._secret(kind, rest, place)
+        return self._variable(kind, rest[1:] if colon else None, place)
 
-    def _variable(self, name: str, default: str | None, keys: Keys) -> str | None:
+    def _variable(self, name: str, default: str | None, place: _Place) -> str | None:
         if not _NAME.fullmatch(name):
-            return self._refuse(keys, f"'${{{name[:40]}}}' does not name a variable", _FORMS)
+            return self._refuse(place, f"'${{{name[:40]}}}' does not name a variable", _FORMS)
         value = self.variables.get(name, default)
         if value is None:
             fix = f"set it, or write ${{{name}:-default}}"
             near = nearest(name, self.variables)
             fix = f"did you mean '{near}'?" if near else fix
-            return self._refuse(keys, f"the variable '{name}' is not set", fix)
+            return self._refuse(place, f"the variable '{name}' is not set", fix)
         return value
 
-    def _secret(self, kind: str, rest: str, keys: Keys) -> str | None:
+    def _secret(self, kind: str, rest: str, place: _Place) -> str | None:
         if kind == "env" and _NAME.fullmatch(rest):
             value = os.environ.get(rest)
             if value is None:
-                return self._refuse(keys, f"the environment variable '{rest}' is not set", "set it before the run")
+                return self._refuse(place, f"the environment variable '{rest}' is not set", "set it before the run")
         elif kind == "file" and rest:
-            value = self._file(rest, keys)
+            value = self._file(rest, place)
             if value is None:
                 return None
         elif kind == "secret" and rest:
             try:
                 value = self.provider.get(rest)
             except NoSecretError as error:
-                return self._refuse(keys, error.says, error.fix)
+                return self._refuse(place, error.says, error.fix)
         else:
-            return self._refuse(keys, f"unknown reference '${{{kind[:40]}:...}}'", _FORMS)
+            return self._refuse(place, f"unknown reference '${{{kind[:40]}:...}}'", _FORMS)
         return Secret(value)
 
-    def _file(self, name: str, keys: Keys) -> str | None:
+    def _file(self, name: str, place: _Place) -> str | None:
         folder = Path(self.reader.document.folder)
         try:
             # Resolve links first: what counts is the real location.
@@ -132,20 +149,21 @@ class _Substitution:
         except (OSError, ValueError) as error:
             problem = (getattr(error, "strerror", None) or "not UTF-8 text").lower(), "correct the path or the file"
         if problem:
-            return self._refuse(keys, f"the secret file '{name}' cannot be used: {problem[0]}", problem[1])
+            return self._refuse(place, f"the secret file '{name}' cannot be used: {problem[0]}", problem[1])
         return text.rstrip("\r\n")
 
-    def _sql(self, text: str, parts: list[str], result: str, keys: Keys) -> str:
+    def _sql(self, text: str, parts: list[str], result: str, place: _Place) -> str:
         # A value may be a name, a number or part of a string, but must never add tokens to the statement.
         if _has_same_tokens(text, parts, result):
             return result
         names = ", ".join(match[0] for match in _REFERENCE.finditer(text))
         says = f"the value of {names} would change the SQL around it"
-        self._refuse(keys, says, "a variable in SQL is one name, one number or text inside quotes")
+        self._refuse(place, says, "a variable in SQL is one name, one number or text inside quotes")
         return text
 
-    def _refuse(self, keys: Keys, says: str, fix: str) -> str | None:
-        self.reader.report("variable", keys, says, fix)
+    def _refuse(self, place: _Place, says: str, fix: str) -> str | None:
+        at = place.text.locate(place.offset)
+        self.reader.report("variable", place.keys, says, fix, at)
         return None
 
 

@@ -12,6 +12,7 @@ import yaml
 
 from penstock.errors import LoadError
 from penstock.load.reader import Document, parse_scalar, sort_by_location
+from penstock.load.text_map import FileText, ScalarText
 from penstock.model import Finding, Keys, Location
 
 MAX_BYTES = 1_000_000
@@ -28,18 +29,18 @@ def read_yaml(path: Path, file: str) -> Document:
 
 def parse_yaml(text: str, file: str, folder: str = ".") -> Document:
     """Parse the document of a text; a LoadError has every YAML error."""
-    tree = _Tree(file, text.splitlines())
+    tree = _Tree(FileText(file, text))
     try:
         for event in _events(text):
             tree.add(event)
     except yaml.YAMLError as error:
-        tree.findings.append(explain_error(error, file, tree.lines))
+        tree.findings.append(explain_error(error, tree.file))
     except _StopError:
         pass
     tree.check_top()
     if tree.findings:
         raise LoadError(sort_by_location(tree.findings))
-    return Document(tree.top, file, folder, tree.places, tree.texts)
+    return Document(tree.top, file, folder, tree.places, tree.texts, tree.aliases)
 
 
 def _text(path: Path, file: str) -> str:
@@ -58,8 +59,9 @@ def decode_text(data: bytes, file: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        finding = Finding("yaml", Location(file, line), "the text is not UTF-8", "save the file as UTF-8")
+        before = error.object[: error.start].decode("utf-8-sig")
+        at = FileText(file, before).locate(len(before))
+        finding = Finding("yaml", at, "the text is not UTF-8", "save the file as UTF-8")
         raise LoadError([finding]) from None
 
 
@@ -96,15 +98,16 @@ class _OpenCollection:
 class _Tree:
     """Values, locations and findings, built event by event."""
 
-    def __init__(self, file: str, lines: list[str]) -> None:
-        self.file, self.lines = file, lines
+    def __init__(self, file: FileText) -> None:
+        self.file = file
         self.findings: list[Finding] = []
-        self.places: dict[Keys, Location] = {(): Location(file)}
-        self.texts: dict[Keys, Location] = {}
+        self.places: dict[Keys, Location] = {(): Location(file.file)}
+        self.texts: dict[Keys, ScalarText] = {}
+        self.aliases: dict[Keys, Keys] = {}
         self.top: Any = None
         self._documents = 0
         self._open: list[_OpenCollection] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, tuple[Any, int, Keys]] = {}
         self._aliased = 0
 
     def add(self, event: Any) -> None:
@@ -114,7 +117,7 @@ class _Tree:
             self._add_node(event)
         elif isinstance(event, yaml.CollectionEndEvent):
             done = self._open.pop()
-            self._close(done.values, done.size, done.anchor)
+            self._close(done.values, done.size, done.anchor, done.keys)
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
@@ -124,7 +127,7 @@ class _Tree:
         """Report a file that is not a mapping."""
         if self.findings or isinstance(self.top, dict):
             return
-        at = Location(self.file)
+        at = Location(self.file.file)
         found = "the file is empty" if self.top is None else "the file is not a mapping of keys to values"
         self.findings.append(Finding("yaml", at, found, "a pipeline has at least 'sources:' and 'sinks:'"))
 
@@ -135,9 +138,10 @@ class _Tree:
             return
         keys = self._keys(event, holder)
         if isinstance(event, yaml.AliasEvent):
-            self._close(*self._resolve_alias(event))
+            value, size, self.aliases[keys] = self._resolve_alias(event)
+            self._close(value, size, None, keys)
         elif isinstance(event, yaml.ScalarEvent):
-            self._close(self._scalar(event, keys), 1, event.anchor)
+            self._close(self._scalar(event, keys), 1, event.anchor, keys)
         else:
             if len(self._open) >= MAX_DEPTH:
                 self._stop("yaml", event, f"the nesting is deeper than {MAX_DEPTH} levels", "flatten it")
@@ -169,40 +173,26 @@ class _Tree:
         return keys
 
     def _scalar(self, event: Any, keys: Keys) -> Any:
-        if event.style:
-            self.texts.setdefault(keys, self._text_place(event))
-            return event.value
-        value = parse_scalar(event.value)
+        value = event.value if event.style else parse_scalar(event.value)
         if isinstance(value, str):
-            self.texts.setdefault(keys, self._at(event))
+            self.texts.setdefault(keys, ScalarText(self.file, event.start_mark.index, event.style or "", value))
         return value
 
-    def _text_place(self, event: Any) -> Location:
-        at = self._at(event)
-        if event.style not in ("|", ">"):
-            return Location(at.file, at.line, at.column + 1)
-        number = event.start_mark.line + 1
-        for text, line in zip(event.value.splitlines(), self.lines[number:], strict=False):
-            if text.strip():
-                column = len(line) - len(line.lstrip(" ")) - (len(text) - len(text.lstrip(" ")))
-                return Location(self.file, number + 1, column + 1)
-        return Location(self.file, number + 1)
-
-    def _resolve_alias(self, event: Any) -> tuple[Any, int, None]:
+    def _resolve_alias(self, event: Any) -> tuple[Any, int, Keys]:
         name = event.anchor
         if any(each.anchor == name for each in self._open):
             self._stop("yaml", event, f"'*{name}' contains itself", "write the value out")
         if name not in self._anchors:
             self._stop("yaml", event, f"'*{name}' refers to nothing before it", f"mark a value with '&{name}' first")
-        value, size = self._anchors[name]
+        value, size, keys = self._anchors[name]
         self._aliased += size
         if self._aliased > MAX_ALIASED:
             self._stop("yaml", event, f"aliases repeat more than {MAX_ALIASED} values", "use fewer")
-        return value, size, None
+        return value, size, keys
 
-    def _close(self, value: Any, size: int, anchor: str | None) -> None:
+    def _close(self, value: Any, size: int, anchor: str | None, keys: Keys) -> None:
         if anchor:
-            self._anchors[anchor] = (value, size)
+            self._anchors[anchor] = (value, size, keys)
         if not self._open:
             self.top = value
             return
@@ -222,7 +212,7 @@ class _Tree:
             self._report("yaml-tag", self._at(event), says, "write the value alone; quotes make it text")
 
     def _at(self, event: Any) -> Location:
-        return Location(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        return self.file.locate(event.start_mark.index)
 
     def _report(self, rule: str, at: Location, says: str, fix: str) -> None:
         self.findings.append(Finding(rule, at, says, fix))
@@ -233,6 +223,7 @@ class _Tree:
 
 
 _BRACKET = "a bracket is not closed, or a comma is missing"
+_UNCLOSED = "found unexpected end of stream"
 _WORDS = {
     "mapping values are not allowed": (
         "a ': ' is not allowed here",
@@ -243,20 +234,21 @@ _WORDS = {
     "could not find expected ':'": ("a key has no ':'", "write 'key: value', or quote the text"),
     "expected ',' or ']'": (_BRACKET, "close the list with ']'"),
     "expected ',' or '}'": (_BRACKET, "close the mapping with '}'"),
-    "found unexpected end of stream": ("a quote is opened and never closed", "close it"),
+    _UNCLOSED: ("a quote is opened and never closed", "close it"),
     "unknown escape character": ("a backslash in double quotes starts an escape", "use single quotes"),
     "special characters are not allowed": ("a control character is in the file", "remove it"),
     "control characters are not allowed": ("a control character is in the file", "remove it"),
 }
 
 
-def explain_error(error: yaml.YAMLError, file: str, lines: list[str]) -> Finding:
+def explain_error(error: yaml.YAMLError, file: FileText) -> Finding:
     """Convert a parser error to a finding at its line and column."""
-    mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
-    at = Location(file, mark.line + 1, mark.column + 1) if mark else _locate(error, file, lines)
-    line = lines[at.line - 1] if at.line <= len(lines) else ""
-    says, fix = _explain(problem, line, at.column)
+    # Of a quote that is never closed, the end of the file is not what to look at.
+    wanted = "context_mark" if _UNCLOSED in problem else "problem_mark"
+    mark = getattr(error, wanted, None)
+    at = file.locate(mark.index) if mark else _locate(error, file)
+    says, fix = _explain(problem, file.line(at.line), at.column)
     return Finding(rule="yaml", at=at, says=f"not YAML: {says}", fix=fix)
 
 
@@ -270,10 +262,9 @@ def _explain(problem: str, line: str, column: int) -> tuple[str, str]:
     return next((words for part, words in _WORDS.items() if part in problem), (problem, "correct this line"))
 
 
-def _locate(error: yaml.YAMLError, file: str, lines: list[str]) -> Location:
-    left = getattr(error, "position", 0)
-    for number, line in enumerate(lines, start=1):
-        if left <= len(line):
-            return Location(file, number, left + 1)
-        left -= len(line) + 1
-    return Location(file)
+def _locate(error: yaml.YAMLError, file: FileText) -> Location:
+    """The place of a character that YAML does not allow; libyaml counts bytes, PyYAML's own reader characters."""
+    position = getattr(error, "position", 0)
+    if getattr(error, "encoding", "") == "unicode":
+        return file.locate(position)
+    return file.locate(len(file.text.encode()[:position].decode(errors="ignore")))

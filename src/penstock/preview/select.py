@@ -20,6 +20,7 @@ from penstock.checks.sql import (
 )
 from penstock.errors import CallError
 from penstock.load.sql_names import find_table_names
+from penstock.load.text_map import PlainText
 from penstock.model import Location, Pipeline, Step, errors
 from penstock.preview.query import SELECT_NAME
 from penstock.preview.sql_policy import TABLE_FUNCTIONS, refusals
@@ -70,24 +71,25 @@ def with_select(pipeline: Pipeline, text: str) -> Pipeline:
     if len(text) > _MOST_CHARACTERS:
         raise CallError(f"the SELECT has {len(text):,} characters; use at most {_MOST_CHARACTERS:,}")
     reads = find_table_names(text, {name.lower(): name for name in pipeline.streams})
-    step = Step(SELECT_NAME, Location("SELECT"), OutsideSelect(text=text or " "), reads)
+    start = Location("SELECT")
+    step = Step(SELECT_NAME, start, OutsideSelect(text=text or " "), reads, PlainText(start, text))
     alone = replace(pipeline, steps=(step,), sinks=())
     found = [str(error) for rule in _RULES for error in errors(rule(alone))]
     found += _more(pipeline, text, reads)
     if found:
         raise CallError("\n".join(dict.fromkeys(found)))
-    return replace(pipeline, steps=(*pipeline.steps, replace(step, at=pipeline.at)))
+    return replace(pipeline, steps=(*pipeline.steps, replace(step, at=pipeline.at, text_at=None)))
 
 
 def _more(pipeline: Pipeline, text: str, reads: tuple[str, ...]) -> Iterator[str]:
-    parsed = parse(text)
+    parsed, text_at = parse(text), PlainText(Location("SELECT"), text)
     if parsed.problem is not None and parsed.problem.is_sure:
-        yield f"SELECT:{parsed.problem.line}: it is not understood at {parsed.problem.near!r}; correct it"
+        yield f"{text_at.locate(parsed.problem.start)}: it is not understood at {parsed.problem.near!r}; correct it"
     if _depth(text) > _MOST_DEPTH:
         yield f"SELECT: brackets are nested more than {_MOST_DEPTH} deep; use fewer"
     for first, second in pairwise(parsed.tokens):
         if second.text == "(" and first.name.lower() in _OPENS:
-            yield f"SELECT:{first.line}: {first.name!r} can open a file; take it out"
+            yield f"{text_at.locate(first.start)}: {first.name!r} can open a file; take it out"
     for name in _functions(text):
         yield f"SELECT: it reads {name!r}, a function that makes rows; read {join_words(pipeline.streams)}"
     if not reads:

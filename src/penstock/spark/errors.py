@@ -21,6 +21,7 @@ _WRAPPERS = (
     "FOREACH_USER_FUNCTION_ERROR",
 )
 _POSITION = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
+_CONTEXT = re.compile(r"== SQL[^\n]* \(line (\d+), position (\d+)\) ==\n([^\n]*)\n( *)(\^+)")
 _CAUSED = re.compile(r"^Caused by: (?:[\w.$]+\.)?(\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
 _CALLED = re.compile(r"^: (?:[\w.$]+\.)?(\w+(?:Exception|Error))(?:: (.+))?$", re.MULTILINE)
 _PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE)
@@ -62,10 +63,27 @@ def error_class(error: BaseException | str) -> str:
     return inner[-1] if inner else ""
 
 
-def position(error: BaseException) -> int | None:
-    """The line inside a SQL text that an error is about."""
+def find_offset(text: str, error: BaseException) -> int | None:
+    """Where in a SQL text the cause of an error is; None if Spark does not say it."""
     match = _POSITION.search(str(error))
-    return int(match.group(1)) if match else None
+    return _offset(text, int(match[1]), int(match[2])) if match else None
+
+
+def find_failed(text: str, error: BaseException) -> int | None:
+    """Where a SQL text has the expression that failed while a query ran; None if it is not one of this text."""
+    match = _CONTEXT.search(str(error))
+    if match is None:
+        return None
+    offset = _offset(text, int(match[1]), int(match[2]) - 1)
+    shown = match[3][match.end(4) - match.start(4) :][: len(match[5])]
+    return offset if shown and text.startswith(shown, offset) else None
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    """The offset of a place as ANTLR counts: lines, which only line feeds end, from 1, characters from 0."""
+    lines = text.split("\n")
+    before, last = lines[: line - 1], lines[min(line, len(lines)) - 1]
+    return min(sum(len(each) + 1 for each in before) + min(column, len(last)), len(text))
 
 
 def _python(text: str) -> str:

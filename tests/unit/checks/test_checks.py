@@ -27,8 +27,8 @@ def test_findings_come_in_file_order(findings):
     text = GOOD.replace("from: totals, files", "from: nope, files").replace("Amount int", "Amount itn")
 
     assert findings(text) == [
-        "a.yaml:4: source 'trades': 'json' cannot be read: 'itn' is not a Spark type; did you mean 'int'?",
-        "a.yaml:10: sink 'archive' reads 'nope', which is neither a source nor a step; use totals or trades",
+        "a.yaml:4:5: source 'trades': 'json' cannot be read: 'itn' is not a Spark type; did you mean 'int'?",
+        "a.yaml:10:13: sink 'archive' reads 'nope', which is neither a source nor a step; use totals or trades",
     ]
 
 

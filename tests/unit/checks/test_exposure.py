@@ -41,14 +41,14 @@ def test_loopback_and_a_cluster_that_needs_other_addresses_are_no_finding(findin
 )
 def test_a_driver_that_listens_elsewhere_is_warned_of(findings, address: str):
     assert findings(text(f"spark: {{spark.driver.bindAddress: '{address}'}}")) == [
-        f"a.yaml:1: warning: spark.driver.bindAddress is '{address}', so the ports of the driver can be reached from "
+        f"a.yaml:1:9: warning: spark.driver.bindAddress is '{address}', so the ports of the driver can be reached from "
         "other machines; remove it: a local master needs 127.0.0.1 only"
     ]
 
 
 def test_an_enabled_spark_ui_is_warned_of(findings):
     assert findings(text("spark: {spark.ui.enabled: 'true'}")) == [
-        "a.yaml:1: warning: spark.ui.enabled is 'true', and Spark's UI shows plans and settings "
+        "a.yaml:1:9: warning: spark.ui.enabled is 'true', and Spark's UI shows plans and settings "
         "without a login; remove it; 'penstock page' shows the pipeline behind a token"
     ]
 
@@ -85,6 +85,6 @@ def test_an_output_outside_of_the_configured_folders_is_warned_of(
     monkeypatch.setenv("PENSTOCK_OUTPUT_FOLDERS", f"{tmp_path}/lake,s3a://lake/clean")
 
     assert findings(text(target=f"files: {{path: '{path}'}}")) == [
-        f"a.yaml:5: warning: sink 'b' writes to '{path}', which is outside the folders in PENSTOCK_OUTPUT_FOLDERS; "
+        f"a.yaml:5:24: warning: sink 'b' writes to '{path}', which is outside the folders in PENSTOCK_OUTPUT_FOLDERS; "
         f"write to one of {tmp_path}/lake, s3a://lake/clean, or add the folder to the variable"
     ]

@@ -62,4 +62,4 @@ def test_check_names_the_line_and_the_spark_form(findings):
     )
 
     says = "step 'n': 'TUMBLE' is a window of Flink, which Spark does not have"
-    assert f"a.yaml:5: {says}; write window(timestamp, '10 minutes')" in findings(text)
+    assert f"a.yaml:5:14: {says}; write window(timestamp, '10 minutes')" in findings(text)

@@ -34,11 +34,11 @@ sinks:
   c_out: {from: c, console: {}}
 """
     assert errors(findings, text) == [
-        "a.yaml:8: step 'a' looks up rows in 'cities', and files has no key lookup; "
+        "a.yaml:8:30: step 'a' looks up rows in 'cities', and files has no key lookup; "
         "join it in SQL: SELECT ... FROM a JOIN b",
-        "a.yaml:9: step 'b' looks up rows in 'logins', which is not a static source; "
+        "a.yaml:9:30: step 'b' looks up rows in 'logins', which is not a static source; "
         "add 'static: true' to it, or join the streams in SQL",
-        "a.yaml:10: step 'c' reads 'user', which is neither a source nor a step; did you mean 'users'?",
+        "a.yaml:10:30: step 'c' reads 'user', which is neither a source nor a step; did you mean 'users'?",
     ]
 
 
@@ -52,8 +52,8 @@ sinks:
   out: {from: both, console: {}}
 """
     assert errors(findings, text) == [
-        "a.yaml:7: source 'moving': cassandra can only be read as a static table; add 'static: true'",
-        "a.yaml:8: source 'changing': cassandra cannot detect changes of the table; "
+        "a.yaml:7:3: source 'moving': cassandra can only be read as a static table; add 'static: true'",
+        "a.yaml:8:39: source 'changing': cassandra cannot detect changes of the table; "
         "refresh it at an interval, like '10 minutes'",
     ]
 
@@ -72,9 +72,9 @@ sinks:
 """
     fix = "build the key from the record: with 'metadata: true', from its topic, partition and offset"
     assert errors(findings, text) == [
-        "a.yaml:10: step 'marked' calls uuid(), which returns other values when a batch is replayed; "
+        "a.yaml:10:12: step 'marked' calls uuid(), which returns other values when a batch is replayed; "
         f"sink 'table' (cassandra) would then contain both rows; {fix}",
-        "a.yaml:14: step 'part.cassandra' calls rand(), which returns other values when a batch is replayed; "
+        "a.yaml:14:70: step 'part.cassandra' calls rand(), which returns other values when a batch is replayed; "
         f"sink 'part' (cassandra) would then contain both rows; {fix}",
     ]
 
@@ -87,5 +87,5 @@ sinks:
   out: {from: totals, cassandra: {table: k.out}, mode: complete}
 """
     (found,) = errors(findings, text)
-    assert found.startswith("a.yaml:10: ")
+    assert found.startswith("a.yaml:10:50: ")
     assert "complete" in found

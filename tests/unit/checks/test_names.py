@@ -28,8 +28,8 @@ def test_names_that_exist_are_fine(findings):
 
 def test_a_name_in_sql_that_does_not_exist_is_told_by_its_line(findings):
     assert findings(text(a="tradse")) == [
-        "a.yaml:2: warning: no sink uses source 'trades'; add a sink for it or remove it",
-        "a.yaml:6: step 'a' reads 'tradse', which is neither a source nor a step; did you mean 'trades'?",
+        "a.yaml:2:3: warning: no sink uses source 'trades'; add a sink for it or remove it",
+        "a.yaml:6:10: step 'a' reads 'tradse', which is neither a source nor a step; did you mean 'trades'?",
     ]
 
 
@@ -37,8 +37,8 @@ def test_names_of_python_steps_and_sinks_exist_too(findings):
     found = findings(text(c="x-y", s="../b"))
 
     assert found[-2:] == [
-        "a.yaml:8: step 'c' reads 'x-y', which is neither a source nor a step; use a, b, c or trades",
-        "a.yaml:10: sink 's' reads '../b', which is neither a source nor a step; use a, b, c or trades",
+        "a.yaml:8:30: step 'c' reads 'x-y', which is neither a source nor a step; use a, b, c or trades",
+        "a.yaml:10:7: sink 's' reads '../b', which is neither a source nor a step; use a, b, c or trades",
     ]
 
 
@@ -46,21 +46,21 @@ def test_a_cycle_is_told_once_and_whole(findings):
     found = findings(text(a="c"))
 
     assert found == [
-        "a.yaml:2: warning: no sink uses source 'trades'; add a sink for it or remove it",
-        "a.yaml:4: step 'a' reads its own rows: a -> c -> b -> a; make one of them read something else",
+        "a.yaml:2:3: warning: no sink uses source 'trades'; add a sink for it or remove it",
+        "a.yaml:4:3: step 'a' reads its own rows: a -> c -> b -> a; make one of them read something else",
     ]
 
 
 def test_a_step_that_reads_itself_is_a_cycle(findings):
-    assert "a.yaml:7: step 'b' reads its own rows: b -> b; make one of them read something else" in findings(
+    assert "a.yaml:7:3: step 'b' reads its own rows: b -> b; make one of them read something else" in findings(
         text(b="b")
     )
 
 
 def test_what_no_sink_uses_is_a_warning(findings):
     assert findings(text(s="a")) == [
-        "a.yaml:7: warning: no sink uses step 'b'; add a sink for it or remove it",
-        "a.yaml:8: warning: no sink uses step 'c'; add a sink for it or remove it",
+        "a.yaml:7:3: warning: no sink uses step 'b'; add a sink for it or remove it",
+        "a.yaml:8:3: warning: no sink uses step 'c'; add a sink for it or remove it",
     ]
 
 

@@ -55,36 +55,36 @@ def test_a_source_may_read_what_another_stream_writes(findings):
     [
         (
             {"c": "files: {path: ./x/../out/}"},
-            "a.yaml:9: sinks 'b' and 'c' write to the same path, './x/../out/'; give each its own",
+            "a.yaml:9:13: sinks 'b' and 'c' write to the same path, './x/../out/'; give each its own",
         ),
         (
             {"b": "kafka: {servers: x, topic: t}", "c": "kafka: {servers: x, topic: t}"},
-            "a.yaml:9: warning: sinks 'b' and 'c' write to the same topic, 't'; give each its own",
+            "a.yaml:9:25: warning: sinks 'b' and 'c' write to the same topic, 't'; give each its own",
         ),
         (
             {"b": "files: {path: in/out}"},
-            "a.yaml:6: sink 'b' writes into the folder that source 'a' reads; write to another folder",
+            "a.yaml:6:13: sink 'b' writes into the folder that source 'a' reads; write to another folder",
         ),
         (
             {"source": "files: {path: 's3a://b/*'}", "b": "files: {path: 's3a://b/out'}"},
-            "a.yaml:6: sink 'b' writes into the folder that source 'a' reads; write to another folder",
+            "a.yaml:6:13: sink 'b' writes into the folder that source 'a' reads; write to another folder",
         ),
         (
             {"source": "files: {path: .}", "b": "files: {path: out}"},
-            "a.yaml:6: sink 'b' writes into the folder that source 'a' reads; write to another folder",
+            "a.yaml:6:13: sink 'b' writes into the folder that source 'a' reads; write to another folder",
         ),
         (
             {"more": "storage: in/kept"},
-            "a.yaml:10: the storage is inside the folder that source 'a' reads; set 'storage' to a folder outside it",
+            "a.yaml:10:1: the storage is inside the folder that source 'a' reads; set 'storage' to a folder outside it",
         ),
         (
             {"more": "spark: {master: 'spark://h:7077'}"},
-            "a.yaml:10: Spark runs on 'spark://h:7077', and no storage is set; "
+            "a.yaml:10:1: Spark runs on 'spark://h:7077', and no storage is set; "
             "set 'storage' to a URL or an absolute path that all machines share",
         ),
         (
             {"more": "spark: {master: yarn}\nstorage: kept"},
-            "a.yaml:11: Spark runs on 'yarn', and the storage is 'kept'; "
+            "a.yaml:11:1: Spark runs on 'yarn', and the storage is 'kept'; "
             "set 'storage' to a URL or an absolute path that all machines share",
         ),
     ],

@@ -38,9 +38,7 @@ def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="d
         {"step": WINDOWS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
         {"step": "{python: 'm:f', reads: [a]}", "mode": "complete"},
-        {
-            "step": "SELECT * FROM a JOIN (SELECT value, max(y) FROM VALUES (1, 2) AS v(value, y) GROUP BY 1) USING (value)"
-        },
+        {"step": "SELECT * FROM a JOIN (SELECT value, max(y) FROM VALUES (1, 2) v(value, y) GROUP BY 1) USING (value)"},
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "continuous 1 second"},
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 5 seconds", "mode": "update"},
         {"trigger": "available-now"},
@@ -55,49 +53,49 @@ def test_what_fits_is_fine(findings, given):
     [
         (
             {"sink": "files: {path: out}", "step": GROUPS, "mode": "update"},
-            "a.yaml:9: sink 'b': files cannot write mode 'update'; use append",
+            "a.yaml:9:5: sink 'b': files cannot write mode 'update'; use append",
         ),
         (
             {"step": WINDOWS, "mode": "update"},
-            "a.yaml:4: warning: step 'g' groups by windows without a watermark: its state grows without limit; "
+            "a.yaml:4:46: warning: step 'g' groups by windows without a watermark: its state grows without limit; "
             "add 'watermark' to the source, on the column of the window",
         ),
         (
             {"mode": "complete"},
-            "a.yaml:9: sink 'b' has mode 'complete', and 'g' does not aggregate; use append, or GROUP BY in a step",
+            "a.yaml:9:5: sink 'b' has mode 'complete', and 'g' does not aggregate; use append, or GROUP BY in a step",
         ),
         (
             {"step": GROUPS},
-            "a.yaml:4: step 'g' has GROUP BY without an event time, and sink 'b' appends: no group is ever final; "
+            "a.yaml:4:41: step 'g' has GROUP BY without an event time, and sink 'b' appends: no group is ever final; "
             "add 'watermark' to the source and group by a window of that column, or use mode update or complete",
         ),
         (
             {"source": KAFKA, "sink": "files: {path: out}", "trigger": "continuous 1 second"},
-            "a.yaml:10: sink 'b': files cannot be written with trigger 'continuous 1 second'; "
+            "a.yaml:10:5: sink 'b': files cannot be written with trigger 'continuous 1 second'; "
             "use default, a duration like '1 second', once or available-now",
         ),
         (
             {"trigger": "real-time 5 seconds", "mode": "update"},
-            "a.yaml:10: sink 'b': source 'a' (rate) cannot be read with trigger 'real-time 5 seconds'; "
+            "a.yaml:10:5: sink 'b': source 'a' (rate) cannot be read with trigger 'real-time 5 seconds'; "
             "use default, a duration like '1 second', once, available-now or continuous 1 second",
         ),
         (
             {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 1 second", "mode": "update"},
-            "a.yaml:10: sink 'b': trigger 'real-time 1 second' is shorter than the 5 seconds that Spark allows; "
+            "a.yaml:10:5: sink 'b': trigger 'real-time 1 second' is shorter than the 5 seconds that Spark allows; "
             "use 'real-time 5 seconds'; rows are written as they arrive, not at the end of it",
         ),
         (
             {"source": KAFKA, "trigger": "real-time 5 seconds"},
-            "a.yaml:10: sink 'b': trigger 'real-time 5 seconds' cannot write mode 'append'; use mode update",
+            "a.yaml:10:5: sink 'b': trigger 'real-time 5 seconds' cannot write mode 'append'; use mode update",
         ),
         (
             {"source": "rate: , watermark: {column: timestamp, delay: 1 minute}", "trigger": "continuous 1 second"},
-            "a.yaml:10: sink 'b': source 'a' has a watermark, and trigger 'continuous 1 second' none; "
+            "a.yaml:10:5: sink 'b': source 'a' has a watermark, and trigger 'continuous 1 second' none; "
             "remove 'watermark', or use a duration like '1 second'",
         ),
         (
             {"trigger": "continuous 1 second", "step": GROUPS, "mode": "update"},
-            "a.yaml:4: step 'g' groups rows, which trigger 'continuous 1 second' of sink 'b' cannot do; "
+            "a.yaml:4:41: step 'g' groups rows, which trigger 'continuous 1 second' of sink 'b' cannot do; "
             "use a duration like '1 second' as trigger",
         ),
     ],
@@ -121,9 +119,9 @@ sinks:
 """
 
     assert [each for each in findings(text) if "replac" in each] == [
-        "a.yaml:5: sink 'one': mode update replaces rows, and a delta sink finds them by 'key'; add 'key: [...]'",
-        "a.yaml:6: sink 'two': mode complete replaces the whole table; take 'key' out, or use mode update",
-        "a.yaml:10: sink 'three': replacing rows by 'key' is supported for PostgreSQL and SQLite, not for "
+        "a.yaml:5:18: sink 'one': mode update replaces rows, and a delta sink finds them by 'key'; add 'key: [...]'",
+        "a.yaml:6:18: sink 'two': mode complete replaces the whole table; take 'key' out, or use mode update",
+        "a.yaml:10:9: sink 'three': replacing rows by 'key' is supported for PostgreSQL and SQLite, not for "
         "jdbc:mysql://db/shop; take 'key' out",
     ]
 

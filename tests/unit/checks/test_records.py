@@ -31,7 +31,7 @@ sinks:
 def test_the_columns_of_sparks_own_kafka_sink_are_a_warning(findings, sql, options, says):
     (finding,) = findings(TEXT.format(sql=sql, options=options))
 
-    assert finding.startswith(f"a.yaml:7: warning: sink 'out': kafka {says}")
+    assert finding.startswith(f"a.yaml:7:24: warning: sink 'out': kafka {says}")
 
 
 @pytest.mark.parametrize(

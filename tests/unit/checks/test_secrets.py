@@ -25,7 +25,7 @@ sinks: {{b: {{from: a, console: }}}}
 def test_a_password_in_the_file_is_warned_of_and_not_repeated(findings):
     found = findings(kafka("sasl: {mechanism: plain, user: u, password: hunter2}"))
 
-    assert found == [f"a.yaml:6: warning: source 'a': 'sasl.password' holds a secret in plain text; {FIX}"]
+    assert found == [f"a.yaml:6:41: warning: source 'a': 'sasl.password' holds a secret in plain text; {FIX}"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_password_of_another_system_is_warned_of_too(findings):
 
     warned = [line for line in findings(text) if "plain text" in line]
 
-    assert warned == [f"a.yaml:2: warning: sink 'b': 'password' holds a secret in plain text; {FIX}"]
+    assert warned == [f"a.yaml:2:69: warning: sink 'b': 'password' holds a secret in plain text; {FIX}"]
 
 
 @pytest.mark.parametrize("storage", ["s3://key:hidden@bucket/x", "/data/x"])
@@ -92,6 +92,6 @@ def test_a_login_without_tls_is_warned_of(findings):
     found = findings(kafka("sasl: {mechanism: scram-sha-512, user: u, password: a-b-c-d, plaintext: true}"))
 
     assert [line for line in found if "plaintext" in line] == [
-        "a.yaml:6: warning: source 'a' logs in without TLS: its data travels unencrypted; "
+        "a.yaml:6:68: warning: source 'a' logs in without TLS: its data travels unencrypted; "
         "use a TLS listener of the broker, and remove 'plaintext'"
     ]

@@ -60,26 +60,35 @@ def test_a_select_over_streams_is_fine(findings, sql):
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("CREATE TABLE x AS SELECT * FROM trades", "a.yaml:4: step 's' starts with 'CREATE', and a step is one SELECT"),
-        ("INSERT INTO x SELECT * FROM trades", "a.yaml:4: step 's' starts with 'INSERT', and a step is one SELECT"),
-        ("SET spark.x = 1", "a.yaml:4: step 's' starts with 'SET', and a step is one SELECT"),
-        ("ADD JAR '/x.jar'", "a.yaml:4: step 's' starts with 'ADD', and a step is one SELECT"),
-        ("CREATE FUNCTION f AS 'x' USING JAR 'y'", "a.yaml:4: step 's' starts with 'CREATE', and a step is one SELECT"),
-        ("LOAD DATA INPATH '/etc' INTO TABLE x", "a.yaml:4: step 's' starts with 'LOAD', and a step is one SELECT"),
-        ("EXECUTE IMMEDIATE 'SELECT 1'", "a.yaml:4: step 's' starts with 'EXECUTE', and a step is one SELECT"),
-        ("BEGIN SELECT 1; END", "a.yaml:4: step 's' starts with 'BEGIN', and a step is one SELECT"),
-        ("EXPLAIN SELECT 1", "a.yaml:4: step 's' starts with 'EXPLAIN', and a step is one SELECT"),
-        ("SELEC * FROM trades", "a.yaml:4: step 's' starts with 'SELEC', and a step is one SELECT"),
-        ("-- nothing", "a.yaml:4: step 's' has no SQL in it"),
-        (";", "a.yaml:4: step 's' starts with ';', and a step is one SELECT"),
+        (
+            "CREATE TABLE x AS SELECT * FROM trades",
+            "a.yaml:4:5: step 's' starts with 'CREATE', and a step is one SELECT",
+        ),
+        ("INSERT INTO x SELECT * FROM trades", "a.yaml:4:5: step 's' starts with 'INSERT', and a step is one SELECT"),
+        ("SET spark.x = 1", "a.yaml:4:5: step 's' starts with 'SET', and a step is one SELECT"),
+        ("ADD JAR '/x.jar'", "a.yaml:4:5: step 's' starts with 'ADD', and a step is one SELECT"),
+        (
+            "CREATE FUNCTION f AS 'x' USING JAR 'y'",
+            "a.yaml:4:5: step 's' starts with 'CREATE', and a step is one SELECT",
+        ),
+        ("LOAD DATA INPATH '/etc' INTO TABLE x", "a.yaml:4:5: step 's' starts with 'LOAD', and a step is one SELECT"),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", "a.yaml:4:5: step 's' starts with 'EXECUTE', and a step is one SELECT"),
+        ("BEGIN SELECT 1; END", "a.yaml:4:5: step 's' starts with 'BEGIN', and a step is one SELECT"),
+        ("EXPLAIN SELECT 1", "a.yaml:4:5: step 's' starts with 'EXPLAIN', and a step is one SELECT"),
+        ("SELEC * FROM trades", "a.yaml:4:5: step 's' starts with 'SELEC', and a step is one SELECT"),
+        ("-- nothing", "a.yaml:4:5: step 's' has no SQL in it"),
+        (";", "a.yaml:4:5: step 's' starts with ';', and a step is one SELECT"),
         (
             "SELECT * FROM trades;\nDROP TABLE x",
-            "a.yaml:5: step 's' has a second statement, starting with 'DROP'",
+            "a.yaml:5:5: step 's' has a second statement, starting with 'DROP'",
         ),
-        ("WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a", "a.yaml:4: step 's' writes, and a step is one SELECT"),
-        ("WITH a AS (SELECT 1) INSERT INTO x SELECT a b c", "a.yaml:4: step 's' writes, and a step is one SELECT"),
-        ("SELECT 'x", "a.yaml:4: step 's': the SQL cannot be parsed at \"'x\\n\""),
-        ("FROM trades INSERT INTO x SELECT *", "a.yaml:4: step 's' writes, and a step is one SELECT"),
+        (
+            "WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a",
+            "a.yaml:4:26: step 's' writes, and a step is one SELECT",
+        ),
+        ("WITH a AS (SELECT 1) INSERT INTO x SELECT a b c", "a.yaml:4:26: step 's' writes, and a step is one SELECT"),
+        ("SELECT 'x", "a.yaml:4:12: step 's': the SQL cannot be parsed at \"'x\\n\""),
+        ("FROM trades INSERT INTO x SELECT *", "a.yaml:4:17: step 's' writes, and a step is one SELECT"),
     ],
 )
 def test_anything_but_one_select_is_refused(findings, sql, says):
@@ -99,7 +108,9 @@ def test_anything_but_one_select_is_refused(findings, sql, says):
 )
 @pytest.mark.parametrize("name", ["reflect", "REFLECT", "java_method", "try_reflect"])
 def test_java_is_out_of_reach(findings, sql, name):
-    says = f"a.yaml:5: step 's' uses '{name}'; it can call any Java method; remove it"
+    line = sql.split("\n")[1]
+    column = 5 + line.index("{}") - line.startswith("`")
+    says = f"a.yaml:5:{column}: step 's' uses '{name}'; it can call any Java method; remove it"
 
     assert says in findings(step(sql.format(name)))
 
@@ -108,56 +119,58 @@ def test_a_name_made_at_run_time_is_refused(findings):
     sql = "SELECT IDENTIFIER('ref' || 'lect')('java.lang.Runtime', 'x') FROM trades"
 
     assert findings(step(sql))[0] == (
-        "a.yaml:4: step 's' uses 'IDENTIFIER'; it can name any table or function; remove it"
+        "a.yaml:4:12: step 's' uses 'IDENTIFIER'; it can name any table or function; remove it"
     )
 
 
 @pytest.mark.parametrize("sql", ["SELECT TRANSFORM(value) USING 'cat' AS (x)", "MAP value USING /* x */ 'cat'"])
 def test_a_program_is_out_of_reach(findings, sql):
-    assert "a.yaml:4: step 's' pipes rows to a program with 'USING'; write a python step" in findings(
+    at = f"a.yaml:4:{5 + sql.index('USING')}"
+
+    assert f"{at}: step 's' pipes rows to a program with 'USING'; write a python step" in findings(
         step(f"{sql} FROM trades")
     )
 
 
 @pytest.mark.parametrize(
-    ("sql", "name", "line"),
+    ("sql", "name", "place"),
     [
-        ("SELECT *\nFROM json.`/etc/passwd`", "json./etc/passwd", 5),
-        ("SELECT * FROM `text`.`/etc/passwd`", "text./etc/passwd", 4),
-        ("WITH a AS (SELECT * FROM csv.`s3a://b/c`) SELECT * FROM a", "csv.s3a://b/c", 4),
-        ("SELECT * FROM trades WHERE value IN (SELECT value FROM db.other)", "db.other", 4),
-        ("SELECT a b c FROM parquet.`/x/y`", "/x/y", 4),
-        ("SELECT a b c FROM `json`. `x`", "x", 4),
+        ("SELECT *\nFROM json.`/etc/passwd`", "json./etc/passwd", "5:10"),
+        ("SELECT * FROM `text`.`/etc/passwd`", "text./etc/passwd", "4:19"),
+        ("WITH a AS (SELECT * FROM csv.`s3a://b/c`) SELECT * FROM a", "csv.s3a://b/c", "4:30"),
+        ("SELECT * FROM trades WHERE value IN (SELECT value FROM db.other)", "db.other", "4:60"),
+        ("SELECT a b c FROM parquet.`/x/y`", "/x/y", "4:23"),
+        ("SELECT a b c FROM `json`. `x`", "x", "4:23"),
     ],
 )
-def test_files_and_foreign_tables_are_refused(findings, sql, name, line):
-    says = f"a.yaml:{line}: step 's' reads '{name}', which is neither a source nor a step; {FIX}"
+def test_files_and_foreign_tables_are_refused(findings, sql, name, place):
+    says = f"a.yaml:{place}: step 's' reads '{name}', which is neither a source nor a step; {FIX}"
 
     assert [found for found in findings(step(sql)) if "which is neither" in found] == [says]
 
 
 def test_a_misspelled_select_is_offered_the_right_word(findings):
     assert findings(step("SELEC * FROM trades")) == [
-        "a.yaml:4: step 's' starts with 'SELEC', and a step is one SELECT; did you mean SELECT?"
+        "a.yaml:4:5: step 's' starts with 'SELEC', and a step is one SELECT; did you mean SELECT?"
     ]
 
 
 def test_nothing_is_left_for_spark_to_replace(findings):
     assert findings(step("SELECT '${spark.x}' AS x\nFROM trades")) == [
-        "a.yaml:4: step 's' has '${' in its SQL, which Spark would substitute with a setting; "
+        "a.yaml:4:13: step 's' has '${' in its SQL, which Spark would substitute with a setting; "
         "write ${NAME} and give the variable"
     ]
 
 
 def test_sql_that_cannot_be_parsed_is_an_error_at_its_line(findings):
     assert findings(step("SELECT value\n  AS x y FROM trades")) == [
-        "a.yaml:5: step 's': the SQL cannot be parsed at 'y'; correct it"
+        "a.yaml:5:12: step 's': the SQL cannot be parsed at 'y'; correct it"
     ]
 
 
 def test_syntax_that_only_spark_knows_is_a_warning(findings):
     assert findings(step("TABLE trades\n|> EXTEND value + 1 AS x")) == [
-        "a.yaml:5: warning: step 's': the SQL cannot be parsed at '|>'; "
+        "a.yaml:5:5: warning: step 's': the SQL cannot be parsed at '|>'; "
         "if it is correct, check it with Spark's own parser: 'penstock check --deep'"
     ]
 
@@ -167,7 +180,7 @@ def test_a_name_that_is_a_word_of_sql_is_at_most_a_warning(findings):
 
     found = findings(f"{text}sinks: {{b: {{from: s, console: }}}}\n")
 
-    assert [line.split(":")[2] for line in found] == [" warning"]
+    assert [line.split(":")[3] for line in found] == [" warning"]
 
 
 @pytest.mark.parametrize(

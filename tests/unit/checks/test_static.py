@@ -24,11 +24,11 @@ def test_what_cannot_be_a_static_table_is_found(tmp_path: Path):
     found = [str(each).split("p.yaml:")[1] for each in check(load(tmp_path / "p.yaml")) if each.severity == "error"]
 
     assert found == [
-        "3: source 'ticks': rate cannot be read as a static table; remove 'static', or use files",
-        "7: source 'users' is static, and a table has no watermark; remove 'watermark'",
-        "9: sink 'out' reads only static tables, so the query would never have a batch; "
+        "3:21: source 'ticks': rate cannot be read as a static table; remove 'static', or use files",
+        "7:5: source 'users' is static, and a table has no watermark; remove 'watermark'",
+        "9:3: sink 'out' reads only static tables, so the query would never have a batch; "
         "join them with a stream, or remove 'static'",
-        "10: sink 'two' reads only static tables, so the query would never have a batch; "
+        "10:3: sink 'two' reads only static tables, so the query would never have a batch; "
         "join them with a stream, or remove 'static'",
     ]
 
@@ -40,5 +40,5 @@ def test_a_refresh_that_is_no_time_is_found(tmp_path: Path):
 
     (tmp_path / "p.yaml").write_text(TEXT.replace("10 minutes", "sometimes"))
 
-    with pytest.raises(LoadError, match=r"p\.yaml:6: source 'users': 'sometimes' is not a duration"):
+    with pytest.raises(LoadError, match=r"p\.yaml:6:5: source 'users': 'sometimes' is not a duration"):
         load(tmp_path / "p.yaml")

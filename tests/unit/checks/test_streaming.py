@@ -134,7 +134,7 @@ def test_a_misspelled_column_is_told_at_its_line_with_the_one_that_was_meant():
 
     (finding,) = [each for each in check(load_text(text.encode(), "a.yaml")) if each.rule != "state-ends"]
 
-    assert str(finding) == "a.yaml:9: step 's': there is no column 'knid'; did you mean 'kind'?"
+    assert str(finding) == "a.yaml:9:11: step 's': there is no column 'knid'; did you mean 'kind'?"
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ def test_everything_wrong_is_said_at_once_with_its_line(tmp_path: Path):
 
     assert result.exit_code == 1
     *lines, why = result.output.splitlines()
-    assert [line.split(":")[1] for line in lines] == ["2", "4", "5"]
+    assert [line.split(":")[1:3] for line in lines] == [["2", "18"], ["4", "22"], ["5", "9"]]
     says = "source 'ticks': unknown key 'rows_per_secnd'; did you mean 'rows_per_second'?"
-    assert f"{file}:2: {says} [unknown-key]" in lines
+    assert f"{file}:2:18: {says} [unknown-key]" in lines
     assert why == "why: penstock explain unknown-key"
 
 
@@ -36,7 +36,7 @@ def test_findings_as_json(tmp_path: Path):
     result = CliRunner().invoke(penstock, ["check", str(file), "--json"])
 
     found = json.loads(result.output)
-    assert ("error", 2) in [(each["severity"], each["line"]) for each in found]
+    assert ("error", 2, 15) in [(each["severity"], each["line"], each["column"]) for each in found]
 
 
 GOOD = "name: {name}\nsources: {{ticks: {{rate: {{}}}}}}\nsinks: {{out: {{from: ticks, memory: {{}}}}}}\n"
@@ -78,7 +78,7 @@ def test_standard_input_is_checked(tmp_path: Path):
 
     assert (good.exit_code, good.stdout) == (0, "piped: 1 source, 0 steps, 1 sink: no errors found\n")
     assert bad.exit_code == 1
-    assert "stdin:1: source 'a': unknown key 'rat'; did you mean 'rate'? [unknown-key]" in bad.stderr
+    assert "stdin:1:15: source 'a': unknown key 'rat'; did you mean 'rate'? [unknown-key]" in bad.stderr
 
 
 def test_a_hundred_findings_are_printed_and_the_rest_counted(tmp_path: Path):

@@ -64,7 +64,7 @@ def test_a_rule_is_explained_with_what_check_says():
     claim = "Mode complete rewrites the whole result, so there is an aggregation."
     assert result.output.splitlines()[0] == f"complete-has-aggregation: {claim}"
     assert result.output.splitlines()[-1] == (
-        "wrong.yaml:4: sink 'out' has mode 'complete', and 'ticks' does not aggregate; "
+        "wrong.yaml:4:35: sink 'out' has mode 'complete', and 'ticks' does not aggregate; "
         "use append, or GROUP BY in a step [complete-has-aggregation]"
     )
 
@@ -83,7 +83,8 @@ def test_a_finding_ends_with_its_rule_and_an_error_says_where_to_read_on(tmp_pat
 
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-2:] == [
-        f"{file}:2: sink 'out' reads 'tick', which is neither a source nor a step; did you mean 'ticks'? [names-exist]",
+        f"{file}:2:15: sink 'out' reads 'tick', which is neither a source nor a step; did you mean 'ticks'? "
+        "[names-exist]",
         "why: penstock explain names-exist",
     ]
 
@@ -91,5 +92,5 @@ def test_a_finding_ends_with_its_rule_and_an_error_says_where_to_read_on(tmp_pat
 def test_what_is_printed_of_a_finding():
     assert (
         format_finding(Finding("no-cycle", Location("a.yaml", 3), "it", "mend it"))
-        == "a.yaml:3: it; mend it [no-cycle]"
+        == "a.yaml:3:1: it; mend it [no-cycle]"
     )

@@ -18,7 +18,7 @@ def test_a_run_with_a_storage_that_others_can_write_to_is_refused(tmp_path: Path
 
     assert ran.returncode == 1
     assert ran.stderr == (
-        f"p.yaml:2: the storage {tmp_path}/kept can be changed by other users: everyone can (mode 777), "
+        f"p.yaml:2:1: the storage {tmp_path}/kept can be changed by other users: everyone can (mode 777), "
         "and a checkpoint decides what is read and which classes are loaded; "
         f"run chmod go-w {tmp_path}/kept, or set 'storage' to a folder of your own\n"
     )

@@ -88,25 +88,25 @@ def test_a_wrong_source_is_said_in_a_sentence(complaints, source, says):
 @pytest.mark.parametrize(
     ("sink", "says"),
     [
-        ("{console: }", "sink 'b' needs 'from'; the source or step whose rows are written"),
-        ("{form: a, console: }", "sink 'b': unknown key 'form'; did you mean 'from'?"),
-        ("{from: a}", f"sink 'b' has no kind; add one of {join_words(sorted(SINKS))}"),
+        ("{console: }", "3: sink 'b' needs 'from'; the source or step whose rows are written"),
+        ("{form: a, console: }", "7: sink 'b': unknown key 'form'; did you mean 'from'?"),
+        ("{from: a}", f"3: sink 'b' has no kind; add one of {join_words(sorted(SINKS))}"),
         (
             "{from: a, console: , mode: upsert}",
-            "sink 'b': 'mode' is 'upsert', expected append, update or complete",
+            "27: sink 'b': 'mode' is 'upsert', expected append, update or complete",
         ),
         (
             "{from: a, console: , trigger: often}",
-            "sink 'b': 'often' is not a trigger; write default, a duration like '1 minute', once, available-now, "
+            "27: sink 'b': 'often' is not a trigger; write default, a duration like '1 minute', once, available-now, "
             "continuous 1 second or real-time 5 seconds",
         ),
-        ("a", "sink 'b' is 'a', expected a mapping with 'from' and a connector; "),
+        ("a", "3: sink 'b' is 'a', expected a mapping with 'from' and a connector; "),
     ],
 )
 def test_a_wrong_sink_is_said_in_a_sentence(complaints, sink, says):
     (found,) = complaints(f"sources: {{a: {{rate: }}}}\nsinks:\n  b: {sink}\n")
 
-    assert found.startswith(f"clicks.yaml:3: {says}")
+    assert found.startswith(f"clicks.yaml:3:{says}")
 
 
 @pytest.mark.parametrize(
@@ -114,53 +114,55 @@ def test_a_wrong_sink_is_said_in_a_sentence(complaints, sink, says):
     [
         (
             "5",
-            "step 's' is 5, expected SQL or a mapping; write 'name: SELECT ...' or 'name: {python: module:function}'",
+            "3: step 's' is 5, expected SQL or a mapping; "
+            "write 'name: SELECT ...' or 'name: {python: module:function}'",
         ),
-        ("''", "step 's': 'sql' is '', expected a SELECT"),
-        ("{sql: [x]}", "step 's': 'sql' is a list, expected a SELECT"),
-        ("{pyhton: m:f}", "step 's': unknown key 'pyhton'; did you mean 'python'?"),
-        ("{python: f, reads: [a]}", "step 's': 'python' is 'f', expected a function, written 'module:function'"),
-        ("{python: 'm:f'}", "step 's' reads nothing; add 'reads: [name]', the inputs of the function"),
-        ("{sql: SELECT 1, python: 'm:f'}", "step 's' is sql and python at once; keep one of them"),
-        ("{sql: SELECT 1, reads: [a]}", "step 's' reads the tables in its SQL; remove 'reads'"),
+        ("''", "3: step 's': 'sql' is '', expected a SELECT"),
+        ("{sql: [x]}", "7: step 's': 'sql' is a list, expected a SELECT"),
+        ("{pyhton: m:f}", "7: step 's': unknown key 'pyhton'; did you mean 'python'?"),
+        ("{python: f, reads: [a]}", "7: step 's': 'python' is 'f', expected a function, written 'module:function'"),
+        ("{python: 'm:f'}", "7: step 's' reads nothing; add 'reads: [name]', the inputs of the function"),
+        ("{sql: SELECT 1, python: 'm:f'}", "22: step 's' is sql and python at once; keep one of them"),
+        ("{sql: SELECT 1, reads: [a]}", "22: step 's' reads the tables in its SQL; remove 'reads'"),
     ],
 )
 def test_a_wrong_step_is_said_in_a_sentence(complaints, step, says):
     (found,) = complaints(f"sources: {{a: {{rate: }}}}\nsteps:\n  s: {step}\n{SINK}")
 
-    assert found.startswith(f"clicks.yaml:3: {says}")
+    assert found.startswith(f"clicks.yaml:3:{says}")
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("snks: {}\n", "unknown key 'snks'; did you mean 'sinks'?"),
-        ("name: ../x\n", "the name '../x' cannot name a pipeline; use letters, digits, '_' and '-', at most 64"),
-        ("storage: [x]\n", "'storage' is a list, expected a folder or a URL; write 'storage: /data/penstock'"),
+        ("snks: {}\n", "1: unknown key 'snks'; did you mean 'sinks'?"),
+        ("name: ../x\n", "1: the name '../x' cannot name a pipeline; use letters, digits, '_' and '-', at most 64"),
+        ("storage: [x]\n", "1: 'storage' is a list, expected a folder or a URL; write 'storage: /data/penstock'"),
         (
             "spark: {spark.ssl.keyPassword: x}\n",
-            "the Spark setting 'spark.ssl.keyPassword' holds a secret, and settings are visible in the process list; "
+            "9: the Spark setting 'spark.ssl.keyPassword' holds a secret, and settings are visible in the "
+            "process list; "
             "put it in spark-defaults.conf, or in the credentials file of the system",
         ),
-        ("spark: {spark.x: {y: 1}}\n", "the Spark setting 'spark.x' is a mapping, expected one value"),
+        ("spark: {spark.x: {y: 1}}\n", "9: the Spark setting 'spark.x' is a mapping, expected one value"),
         (
             "spark: {executor.memory: 1g}\n",
-            "the Spark setting 'executor.memory' does not start with 'spark.', so Spark would ignore it; "
+            "9: the Spark setting 'executor.memory' does not start with 'spark.', so Spark would ignore it; "
             "write 'spark.executor.memory', or 'master' for where Spark runs",
         ),
-        ("steps: [x]\n", "'steps' is a list, expected a mapping of names; write 'steps:' and below it 'name: ...'"),
-        ("tests: {a: 1}\n", "'tests' is a mapping, expected a list of tests; write '- name: ...' below it"),
-        ("tests: [1]\n", "a test is 1, expected a mapping; write 'name', 'given' and 'expect'"),
+        ("steps: [x]\n", "1: 'steps' is a list, expected a mapping of names; write 'steps:' and below it 'name: ...'"),
+        ("tests: {a: 1}\n", "1: 'tests' is a mapping, expected a list of tests; write '- name: ...' below it"),
+        ("tests: [1]\n", "9: a test is 1, expected a mapping; write 'name', 'given' and 'expect'"),
     ],
 )
 def test_a_wrong_top_level_key_is_said_in_a_sentence(complaints, text, says):
-    assert complaints(f"sources: {{a: {{rate: }}}}\n{SINK}{text}") == [f"clicks.yaml:3: {says}"]
+    assert complaints(f"sources: {{a: {{rate: }}}}\n{SINK}{text}") == [f"clicks.yaml:3:{says}"]
 
 
 def test_a_pipeline_without_sources_and_sinks_is_none(complaints):
     assert complaints("name: x\nsinks: {}\n") == [
-        "clicks.yaml:1: the pipeline has no sources; add 'sources:', where rows come from",
-        "clicks.yaml:2: the pipeline has no sinks; add 'sinks:', where rows go to",
+        "clicks.yaml:1:1: the pipeline has no sources; add 'sources:', where rows come from",
+        "clicks.yaml:2:1: the pipeline has no sinks; add 'sinks:', where rows go to",
     ]
 
 
@@ -168,8 +170,8 @@ def test_names_differ_even_where_sql_sees_no_difference(complaints):
     found = complaints("sources:\n  a: {rate: }\nsteps:\n  A: SELECT 1\nsinks:\n  a: {from: a, console: }\n")
 
     assert found == [
-        "clicks.yaml:4: step 'A' has the same name as source 'a' on line 2; give each its own name",
-        "clicks.yaml:6: sink 'a' has the same name as source 'a' on line 2; give each its own name",
+        "clicks.yaml:4:3: step 'A' has the same name as source 'a' on line 2; give each its own name",
+        "clicks.yaml:6:3: sink 'a' has the same name as source 'a' on line 2; give each its own name",
     ]
 
 
@@ -177,7 +179,7 @@ def test_names_differ_even_where_sql_sees_no_difference(complaints):
 def test_a_name_that_sql_cannot_use_is_refused(complaints, name):
     (found,) = complaints(f"sources:\n  a: {{rate: }}\n  {name}: {{rate: }}\n{SINK}")
 
-    assert found.startswith(f"clicks.yaml:3: source '{name[:60]}'")
+    assert found.startswith(f"clicks.yaml:3:3: source '{name[:60]}'")
     assert found.endswith(
         " has a name that SQL cannot use; use letters, digits and '_', at most 64, not starting with a digit"
     )
@@ -186,7 +188,7 @@ def test_a_name_that_sql_cannot_use_is_refused(complaints, name):
 def test_everything_wrong_is_said_at_once_in_file_order(complaints):
     found = complaints("sinks: {b: {from: a, consol: }}\nsources:\n  a: {rate: {x: 1}}\nnmae: x\n")
 
-    assert [line.partition(": ")[0] for line in found] == ["clicks.yaml:1", "clicks.yaml:3", "clicks.yaml:4"]
+    assert [line.partition(": ")[0] for line in found] == ["clicks.yaml:1:22", "clicks.yaml:3:14", "clicks.yaml:4:1"]
 
 
 def test_the_file_names_the_pipeline():
@@ -233,7 +235,7 @@ def test_an_avro_schema_is_read_from_a_file_beside_the_pipeline(folder, complain
 
     assert complaints(f"sources: {{a: {{rate: , key: {{avro: trade.avsc}}}}}}\n{SINK}") == []
     assert complaints(f"sources: {{a: {{rate: , avro: trad.avsc}}}}\n{SINK}") == [
-        "clicks.yaml:1: source 'a': no schema file 'trad.avsc'; did you mean 'trade.avsc'?"
+        "clicks.yaml:1:23: source 'a': no schema file 'trad.avsc'; did you mean 'trade.avsc'?"
     ]
 
 
@@ -265,4 +267,4 @@ def test_a_builder_gives_call_sites_as_places():
     with pytest.raises(LoadError) as error:
         to_pipeline(document)
 
-    assert "pipeline.py:12: source 'a': unknown key 'x'" in str(error.value)
+    assert "pipeline.py:12:1: source 'a': unknown key 'x'" in str(error.value)

@@ -89,7 +89,7 @@ def test_every_node_knows_its_line_and_sql_the_line_of_its_text(folder):
     totals = pipeline.steps[0]
     assert pipeline.sources[0].at == Location("trades.yaml", 4, 3)
     assert totals.at == Location("trades.yaml", 11, 3)
-    assert totals.text_at == Location("trades.yaml", 12, 5)
+    assert totals.locate(0) == Location("trades.yaml", 12, 5)
     assert pipeline.where(pipeline.sinks[0], "mode") == Location("trades.yaml", 20, 5)
     assert pipeline.where(pipeline.sinks[1], "mode") == pipeline.sinks[1].at
 
@@ -117,7 +117,7 @@ def test_a_folder_with_several_files_asks_which(folder):
     with pytest.raises(LoadError) as error:
         load(".")
 
-    assert str(error.value) == ".:1: the folder has 2 pipelines, a.yaml and b.yml; give one of them"
+    assert str(error.value) == ".:1:1: the folder has 2 pipelines, a.yaml and b.yml; give one of them"
 
 
 def test_a_folder_without_yaml_says_what_it_has(folder):
@@ -127,7 +127,7 @@ def test_a_folder_without_yaml_says_what_it_has(folder):
         load(".")
 
     says = "the folder has no YAML file with 'sources' or 'sinks'; it has notes.txt"
-    assert str(error.value) == f".:1: {says}; give a .yaml or .py file"
+    assert str(error.value) == f".:1:1: {says}; give a .yaml or .py file"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_missing_file_offers_the_nearest(folder):
     with pytest.raises(LoadError) as error:
         load("trads.yaml")
 
-    assert str(error.value) == "trads.yaml:1: no such file; did you mean 'trades.yaml'?"
+    assert str(error.value) == "trads.yaml:1:1: no such file; did you mean 'trades.yaml'?"
 
 
 def test_another_kind_of_file_is_refused(folder):
@@ -172,7 +172,7 @@ def test_another_kind_of_file_is_refused(folder):
     with pytest.raises(LoadError) as error:
         load("trades.json")
 
-    assert str(error.value) == "trades.json:1: a .json file is not a pipeline; give a .yaml, .yml or .py file"
+    assert str(error.value) == "trades.json:1:1: a .json file is not a pipeline; give a .yaml, .yml or .py file"
 
 
 def test_tests_beside_the_file_are_added_with_their_own_places(folder):
@@ -181,8 +181,8 @@ def test_tests_beside_the_file_are_added_with_their_own_places(folder):
 
     one, two = load("a.yaml").tests
 
-    assert (one["name"], str(one.at)) == ("one", "a.yaml:4")
-    assert (two["name"], str(two.at)) == ("two", "a_test.yaml:2")
+    assert (one["name"], str(one.at)) == ("one", "a.yaml:4:5")
+    assert (two["name"], str(two.at)) == ("two", "a_test.yaml:2:5")
 
 
 def test_loading_and_checking_import_no_spark(folder):

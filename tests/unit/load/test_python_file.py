@@ -60,25 +60,25 @@ def test_a_file_can_be_loaded_twice_and_leaves_no_module(folder):
 
 def test_a_file_that_raises_is_told_by_its_own_line(folder):
     assert complaint("import os\n\nimport nowhere_to_be_found\n") == (
-        "flow.py:3: the file raises ModuleNotFoundError: No module named 'nowhere_to_be_found'; correct this line"
+        "flow.py:3:1: the file raises ModuleNotFoundError: No module named 'nowhere_to_be_found'; correct this line"
     )
 
 
 def test_an_error_deep_inside_a_library_is_told_by_the_line_of_the_file(folder):
-    assert complaint("import json\n\njson.loads('{')\n").startswith("flow.py:3: the file raises JSONDecodeError: ")
+    assert complaint("import json\n\njson.loads('{')\n").startswith("flow.py:3:1: the file raises JSONDecodeError: ")
 
 
 def test_a_file_that_exits_is_told_too(folder):
-    assert complaint("raise SystemExit(3)\n") == "flow.py:1: the file raises SystemExit: 3; correct this line"
+    assert complaint("raise SystemExit(3)\n") == "flow.py:1:1: the file raises SystemExit: 3; correct this line"
 
 
 def test_what_is_no_python_is_told_with_its_line(folder):
-    assert complaint("a = 1\nb = (\n").startswith("flow.py:2: not Python: '(' was never closed; ")
+    assert complaint("a = 1\nb = (\n").startswith("flow.py:2:5: not Python: '(' was never closed; ")
 
 
 def test_a_file_without_a_pipeline_says_how_to_write_one(folder):
     assert complaint("a = 1\n") == (
-        "flow.py:1: the file builds no pipeline; write 'pipeline = Pipeline(...)' at the top level"
+        "flow.py:1:1: the file builds no pipeline; write 'pipeline = Pipeline(...)' at the top level"
     )
 
 
@@ -88,7 +88,7 @@ def test_a_class_that_can_freeze_is_no_pipeline(folder):
 
 def test_a_file_with_two_pipelines_is_refused(folder):
     assert complaint(f"{BUILDER}one = Builder()\ntwo = Builder()\n") == (
-        "flow.py:1: the file builds 2 pipelines, 'one', 'two'; keep one per file"
+        "flow.py:1:1: the file builds 2 pipelines, 'one', 'two'; keep one per file"
     )
 
 
@@ -101,4 +101,4 @@ def test_what_freezing_finds_is_passed_on(folder):
 def test_freezing_that_fails_is_told_by_its_line(folder):
     text = "class Builder:\n    def freeze(self):\n        return 1 / 0\n\n\npipeline = Builder()\n"
 
-    assert complaint(text) == "flow.py:3: the file raises ZeroDivisionError: division by zero; correct this line"
+    assert complaint(text) == "flow.py:3:1: the file raises ZeroDivisionError: division by zero; correct this line"

@@ -24,9 +24,9 @@ def test_the_policy_is_in_the_file_and_has_good_defaults(tmp_path: Path):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("restart: {limt: 3}", "p.yaml:4: 'restart': unknown key 'limt'; did you mean 'limit'?"),
+        ("restart: {limt: 3}", "p.yaml:4:11: 'restart': unknown key 'limt'; did you mean 'limit'?"),
         ("restart: {within: soon}", "'soon' is not a duration"),
-        ("restart: never", "p.yaml:4: 'restart' is 'never', expected a mapping"),
+        ("restart: never", "p.yaml:4:1: 'restart' is 'never', expected a mapping"),
     ],
 )
 def test_a_wrong_policy_is_named_with_its_line(tmp_path: Path, more: str, says: str):

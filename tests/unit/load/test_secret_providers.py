@@ -55,7 +55,7 @@ def test_what_goes_wrong_is_said_without_what_the_vault_said(complaints, vault):
     text = TEXT.format(path=f"{vault}:get").replace("kafka/user", "other")
 
     assert complaints(text) == [
-        f"clicks.yaml:7: the secret 'other' cannot be fetched: {vault}:get raised KeyError; "
+        f"clicks.yaml:7:39: the secret 'other' cannot be fetched: {vault}:get raised KeyError; "
         f"call {vault}:get in Python to see why"
     ]
 
@@ -75,14 +75,14 @@ def test_what_goes_wrong_is_said_without_what_the_vault_said(complaints, vault):
 def test_a_function_that_is_not_there_is_named(complaints, vault, path, says):
     found = complaints(TEXT.format(path=path.format(vault=vault)))
 
-    assert f"clicks.yaml:7: {says.format(vault=vault)}" in found
+    assert f"clicks.yaml:7:39: {says.format(vault=vault)}" in found
 
 
 def test_a_secret_without_a_function_is_one_finding(complaints):
     text = TEXT.format(path="x:y").split("\n", 1)[1].replace("${secret:kafka/user}", "me")
 
     assert complaints(text) == [
-        "clicks.yaml:6: no provider for the secret 'kafka/password'; "
+        "clicks.yaml:6:55: no provider for the secret 'kafka/password'; "
         "write 'secrets: {python: \"module:function\"}', a function of the name"
     ]
 
@@ -90,15 +90,15 @@ def test_a_secret_without_a_function_is_one_finding(complaints):
 @pytest.mark.parametrize(
     ("secrets", "says"),
     [
-        ("vault", "'secrets' is 'vault', expected a mapping; write 'secrets: {python: \"module:function\"}'"),
-        ("{phyton: a:b}", "'secrets': unknown key 'phyton'; did you mean 'python'?"),
-        ("{python: get}", "'secrets' has 'get' for 'python', expected module:function; write 'secrets: "),
+        ("vault", "1: 'secrets' is 'vault', expected a mapping; write 'secrets: {python: \"module:function\"}'"),
+        ("{phyton: a:b}", "11: 'secrets': unknown key 'phyton'; did you mean 'python'?"),
+        ("{python: get}", "11: 'secrets' has 'get' for 'python', expected module:function; write 'secrets: "),
     ],
 )
 def test_the_declaration_itself_is_checked(complaints, secrets, says):
     (found,) = complaints(f"secrets: {secrets}\nsources: {{a: {{rate: {{}}}}}}\nsinks: {{b: {{from: a, console: }}}}\n")
 
-    assert found.startswith(f"clicks.yaml:1: {says}")
+    assert found.startswith(f"clicks.yaml:1:{says}")
 
 
 def test_a_number_in_a_variable_is_a_password_too(folder):
@@ -112,6 +112,6 @@ def test_a_misspelled_word_inside_is_named_with_the_nearest_one(complaints):
     text = TEXT.format(path="x:y").replace("user:", "usr:").replace("${secret:", "${HOME:-")
 
     assert complaints(text, {}) == [
-        "clicks.yaml:7: source 'a' (kafka) needs 'sasl.user'; add 'sasl.user: ...'",
-        "clicks.yaml:7: source 'a': unknown key 'usr' in 'sasl'; did you mean 'user'?",
+        "clicks.yaml:7:7: source 'a' (kafka) needs 'sasl.user'; add 'sasl.user: ...'",
+        "clicks.yaml:7:32: source 'a': unknown key 'usr' in 'sasl'; did you mean 'user'?",
     ]

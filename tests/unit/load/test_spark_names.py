@@ -17,41 +17,41 @@ SINK = "sinks: {b: {from: a, console: }}\n"
     [
         (
             "sources: {a: {kafka: {servers: x, subscribe: t}}}\n" + SINK,
-            "clicks.yaml:1: source 'a': unknown key 'subscribe'; here it is called 'topics'",
+            "clicks.yaml:1:35: source 'a': unknown key 'subscribe'; here it is called 'topics'",
         ),
         (
             "sources: {a: {kafka: {kafka.bootstrap.servers: x, topics: t}}}\n" + SINK,
-            "clicks.yaml:1: source 'a': unknown key 'kafka.bootstrap.servers'; here it is called 'servers'",
+            "clicks.yaml:1:23: source 'a': unknown key 'kafka.bootstrap.servers'; here it is called 'servers'",
         ),
         (
             "sources: {a: {rate: , startingOffsets: earliest}}\n" + SINK,
-            "clicks.yaml:1: source 'a': unknown key 'startingOffsets'; "
+            "clicks.yaml:1:23: source 'a': unknown key 'startingOffsets'; "
             "here it is called 'start', an option of the connector",
         ),
         (
             "sources: {a: {files: {path: in, cleanSource: delete}}}\n" + SINK,
-            "clicks.yaml:1: source 'a': unknown key 'cleanSource'; here it is called 'after_read'",
+            "clicks.yaml:1:33: source 'a': unknown key 'cleanSource'; here it is called 'after_read'",
         ),
         (
             "sources: {a: {format: kafka}}\n" + SINK,
-            "clicks.yaml:1: source 'a': unknown key 'format'; "
+            "clicks.yaml:1:15: source 'a': unknown key 'format'; "
             "here the connector is the key: write 'kafka: {...}', or 'files: {format: csv, ...}'",
         ),
         (
             "sources: {a: {rate: }}\nsinks: {b: {from: a, console: , outputMode: update}}\n",
-            "clicks.yaml:2: sink 'b': unknown key 'outputMode'; here it is called 'mode'",
+            "clicks.yaml:2:33: sink 'b': unknown key 'outputMode'; here it is called 'mode'",
         ),
         (
             "sources: {a: {rate: }}\nsinks: {b: {from: a, to: [{console: }], processingTime: 1 minute}}\n",
-            "clicks.yaml:2: sink 'b': unknown key 'processingTime'; here it is called 'trigger'",
+            "clicks.yaml:2:41: sink 'b': unknown key 'processingTime'; here it is called 'trigger'",
         ),
         (
             "sources: {a: {rate: }}\nsinks: {b: {from: a, console: , queryName: q}}\n",
-            "clicks.yaml:2: sink 'b': unknown key 'queryName'; here it is the sink's own name",
+            "clicks.yaml:2:33: sink 'b': unknown key 'queryName'; here it is the sink's own name",
         ),
         (
             "sources: {a: {rate: }}\ncheckpointLocation: x\n" + SINK,
-            "clicks.yaml:2: unknown key 'checkpointLocation'; "
+            "clicks.yaml:2:1: unknown key 'checkpointLocation'; "
             "here it is called 'storage', a key of the file; each sink has its own checkpoint in it",
         ),
     ],

@@ -57,30 +57,34 @@ def test_a_variable_that_is_not_set_is_one_finding_and_hides_no_other(complaints
     alone = complaints(f"sources: {{a: {{{unset}}}}}}}\n{sink}", {})
     with_another = complaints(f"sources: {{a: {{{unset}, strt: earliest}}}}}}\n{sink}", {})
 
-    says = "clicks.yaml:1: the environment variable 'NOT_SET' is not set; set it before the run"
+    says = "clicks.yaml:1:40: the environment variable 'NOT_SET' is not set; set it before the run"
     assert alone == [says]
-    assert set(with_another) == {"clicks.yaml:1: source 'a': unknown key 'strt'; did you mean 'start'?", says}
+    assert set(with_another) == {"clicks.yaml:1:57: source 'a': unknown key 'strt'; did you mean 'start'?", says}
 
 
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ("${NOPE}", "a.yaml:1: the variable 'NOPE' is not set; set it, or write ${NOPE:-default}"),
-        ("${HOTS}", "a.yaml:1: the variable 'HOTS' is not set; did you mean 'HOST'?"),
-        ("${env:NOPE_}", "a.yaml:1: the environment variable 'NOPE_' is not set; set it before the run"),
+        ("${NOPE}", "a.yaml:1:1: the variable 'NOPE' is not set; set it, or write ${NOPE:-default}"),
+        ("${HOTS}", "a.yaml:1:1: the variable 'HOTS' is not set; did you mean 'HOST'?"),
+        ("${env:NOPE_}", "a.yaml:1:1: the environment variable 'NOPE_' is not set; set it before the run"),
         (
             "${cmd:ls}",
-            "a.yaml:1: unknown reference '${cmd:...}'; " + FORMS,
+            "a.yaml:1:1: unknown reference '${cmd:...}'; " + FORMS,
         ),
         (
             "${a b}",
-            "a.yaml:1: '${a b}' does not name a variable; " + FORMS,
+            "a.yaml:1:1: '${a b}' does not name a variable; " + FORMS,
         ),
-        ("${A:-${HOST}}", "a.yaml:1: a '${...}' is nested in another; use one variable; substitution is not recursive"),
-        ("x ${HOST", "a.yaml:1: '${' is opened and never closed; close it with '}', or write '$${' for the text"),
+        (
+            "${A:-${HOST}}",
+            "a.yaml:1:1: a '${...}' is nested in another; use one variable; substitution is not recursive",
+        ),
+        ("x ${HOST", "a.yaml:1:1: '${' is opened and never closed; close it with '}', or write '$${' for the text"),
         (
             "${file:nope}",
-            "a.yaml:1: the secret file 'nope' cannot be used: no such file or directory; correct the path or the file",
+            "a.yaml:1:1: the secret file 'nope' cannot be used: no such file or directory; "
+            "correct the path or the file",
         ),
     ],
 )
@@ -114,7 +118,7 @@ def test_a_secret_file_that_others_can_read_is_refused(tmp_path, mode):
     (says,) = complaint("${file:key}", folder=str(tmp_path))
 
     assert says == (
-        f"a.yaml:1: the secret file 'key' cannot be used: others can read it (mode {mode:o}); run chmod 600 on it"
+        f"a.yaml:1:1: the secret file 'key' cannot be used: others can read it (mode {mode:o}); run chmod 600 on it"
     )
 
 
@@ -152,9 +156,9 @@ def test_a_message_about_a_secret_does_not_tell_it(complaints, monkeypatch):
     )
 
     assert found == [
-        "clicks.yaml:1: source 'a': 'rows_per_second' is '***', expected a whole number; "
+        "clicks.yaml:1:22: source 'a': 'rows_per_second' is '***', expected a whole number; "
         "a secret is text; write ${NAME} for a value that is not secret",
-        "clicks.yaml:1: source 'a': '***' is not a duration; write a number and a unit, like '10 minutes'",
+        "clicks.yaml:1:78: source 'a': '***' is not a duration; write a number and a unit, like '10 minutes'",
     ]
 
 
@@ -201,7 +205,7 @@ def test_a_variable_in_sql_does_not_change_the_statement(complaints, text, value
 
     inside_quotes = text.startswith("SELECT '") and "'" not in value
     says = (
-        "clicks.yaml:3: the value of ${X} would change the SQL around it; "
+        f"clicks.yaml:4:{text.index('$') + 5}: the value of ${{X}} would change the SQL around it; "
         "a variable in SQL is one name, one number or text inside quotes"
     )
     assert found == ([] if inside_quotes else [says])
@@ -211,14 +215,14 @@ def test_a_secret_in_sql_is_refused(complaints, monkeypatch):
     monkeypatch.setenv("KEY", "hunter2")
 
     assert complaints(SQL.format(text="SELECT '${env:KEY}' FROM a")) == [
-        "clicks.yaml:3: step 'big' has a secret in its text; write ${NAME} for a value that is not secret"
+        "clicks.yaml:3:3: step 'big' has a secret in its text; write ${NAME} for a value that is not secret"
     ]
 
 
 def test_a_missing_variable_is_one_finding(complaints):
     found = complaints("sources: {a: {socket: {port: '${NOPE}'}}}\nsinks: {b: {from: a, console: }}\n", {})
 
-    assert found == ["clicks.yaml:1: the variable 'NOPE' is not set; set it, or write ${NOPE:-default}"]
+    assert found == ["clicks.yaml:1:31: the variable 'NOPE' is not set; set it, or write ${NOPE:-default}"]
 
 
 def test_load_takes_variables_from_the_environment_by_default(folder, monkeypatch):

@@ -70,12 +70,12 @@ def test_every_key_and_item_has_its_place():
     assert document.place(("a", "c", "d")) == Location("a.yaml", 1, 1)
 
 
-def test_a_block_of_text_is_placed_at_its_first_line():
+def test_a_text_is_placed_by_character():
     document = parse_yaml("a:\n  b: |2   # why\n\n      x\n    y\n  c: 'z'\n", "a.yaml")
 
     assert document.values == {"a": {"b": "\n  x\ny\n", "c": "z"}}
-    assert document.text_place(("a", "b")) == Location("a.yaml", 3, 5)
-    assert document.text_place(("a", "c")) == Location("a.yaml", 6, 7)
+    assert document.text_at(("a", "b"), "").locate(3) == Location("a.yaml", 4, 7)
+    assert document.text_at(("a", "c"), "").locate(0) == Location("a.yaml", 6, 7)
 
 
 def test_aliases_repeat_a_value():
@@ -88,39 +88,39 @@ def test_aliases_repeat_a_value():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "a.yaml:1: the file is empty; a pipeline has at least 'sources:' and 'sinks:'"),
-        ("# only\n", "a.yaml:1: the file is empty; a pipeline has at least 'sources:' and 'sinks:'"),
+        ("", "a.yaml:1:1: the file is empty; a pipeline has at least 'sources:' and 'sinks:'"),
+        ("# only\n", "a.yaml:1:1: the file is empty; a pipeline has at least 'sources:' and 'sinks:'"),
         (
             "- a",
-            "a.yaml:1: the file is not a mapping of keys to values; a pipeline has at least 'sources:' and 'sinks:'",
+            "a.yaml:1:1: the file is not a mapping of keys to values; a pipeline has at least 'sources:' and 'sinks:'",
         ),
-        ("a: 1\nb: 2\na: 3", "a.yaml:3: 'a' is written twice, first on line 1; keep one"),
-        ("a:\n\tb: 1", "a.yaml:2: not YAML: a tab indents this line; indent with spaces"),
+        ("a: 1\nb: 2\na: 3", "a.yaml:3:1: 'a' is written twice, first on line 1; keep one"),
+        ("a:\n\tb: 1", "a.yaml:2:1: not YAML: a tab indents this line; indent with spaces"),
         (
             "a: b: c",
-            "a.yaml:1: not YAML: a ': ' is not allowed here; quote the text that contains it, or indent the key",
+            "a.yaml:1:5: not YAML: a ': ' is not allowed here; quote the text that contains it, or indent the key",
         ),
         (
             "a: [1, 2\nb: 3",
-            "a.yaml:2: not YAML: a bracket is not closed, or a comma is missing; close the list with ']'",
+            "a.yaml:2:2: not YAML: a bracket is not closed, or a comma is missing; close the list with ']'",
         ),
-        ("a: {b: ${X}}", 'a.yaml:1: not YAML: ${...} between brackets needs quotes; write "${...}"'),
-        ("a: 'x", "a.yaml:1: not YAML: a quote is opened and never closed; close it"),
-        ("a: @x", "a.yaml:1: not YAML: '@' cannot start a value; put the value in quotes"),
-        ("a: 1\n---\nb: 2", "a.yaml:2: a second document starts here with '---'; write one pipeline per file"),
-        ("a: *x", "a.yaml:1: '*x' refers to nothing before it; mark a value with '&x' first"),
-        ("a: &x [*x]", "a.yaml:1: '*x' contains itself; write the value out"),
-        ("a: {<<: {b: 1}}", "a.yaml:1: '<<' does not merge mappings here; write the keys out"),
+        ("a: {b: ${X}}", 'a.yaml:1:9: not YAML: ${...} between brackets needs quotes; write "${...}"'),
+        ("a: 'x", "a.yaml:1:4: not YAML: a quote is opened and never closed; close it"),
+        ("a: @x", "a.yaml:1:4: not YAML: '@' cannot start a value; put the value in quotes"),
+        ("a: 1\n---\nb: 2", "a.yaml:2:1: a second document starts here with '---'; write one pipeline per file"),
+        ("a: *x", "a.yaml:1:4: '*x' refers to nothing before it; mark a value with '&x' first"),
+        ("a: &x [*x]", "a.yaml:1:8: '*x' contains itself; write the value out"),
+        ("a: {<<: {b: 1}}", "a.yaml:1:5: '<<' does not merge mappings here; write the keys out"),
         (
             "{{ x }}: 1",
-            "a.yaml:1: a key is a list, a mapping or an alias; write a word; quote text that starts with '{' or '['",
+            "a.yaml:1:1: a key is a list, a mapping or an alias; write a word; quote text that starts with '{' or '['",
         ),
         (
             "a: !!python/object/apply:os.system [ls]",
-            "a.yaml:1: the tag '!!python/object/apply:os.system' is not allowed; "
+            "a.yaml:1:4: the tag '!!python/object/apply:os.system' is not allowed; "
             "write the value alone; quotes make it text",
         ),
-        ("a: !x 1", "a.yaml:1: the tag '!x' is not allowed; write the value alone; quotes make it text"),
+        ("a: !x 1", "a.yaml:1:4: the tag '!x' is not allowed; write the value alone; quotes make it text"),
     ],
 )
 def test_what_is_no_pipeline_is_said_in_plain_words(text, says):
@@ -147,7 +147,7 @@ def test_nesting_without_end_is_refused(opening):
 
 def test_a_file_that_is_too_big_is_not_read(complaints):
     assert complaints("a: " + "x" * 1_000_000) == [
-        "clicks.yaml:1: the file has 1000003 bytes, more than 1000000; keep data out of it"
+        "clicks.yaml:1:1: the file has 1000003 bytes, more than 1000000; keep data out of it"
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_file_that_is_not_utf8_is_said_to_be_so(folder):
     with pytest.raises(LoadError) as error:
         yaml_file.read_yaml(folder / "a.yaml", "a.yaml")
 
-    assert str(error.value) == "a.yaml:2: the text is not UTF-8; save the file as UTF-8"
+    assert str(error.value) == "a.yaml:2:4: the text is not UTF-8; save the file as UTF-8"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(folder):
@@ -174,7 +174,7 @@ def test_python_alone_reads_the_same_as_the_c_library(monkeypatch):
 
     assert parse_yaml(text, "a.yaml") == fast
     assert "nesting is deeper" in complaint("[" * 1000)
-    assert complaint("a:\n\tb: 1") == "a.yaml:2: not YAML: a tab indents this line; indent with spaces"
+    assert complaint("a:\n\tb: 1") == "a.yaml:2:1: not YAML: a tab indents this line; indent with spaces"
 
 
 ALMOST = st.text(st.sampled_from(list("abn:-{}[]&*!|>'\"#%@`$ \n\t,?~01.\\<é\x00\u2028")), max_size=60)
@@ -218,3 +218,21 @@ def test_no_values_raise_anything_but_a_load_error(values):
     read = substitute(yaml_file.Document(values, "a.yaml"), {"A": "1"})
     with suppress(LoadError):
         to_pipeline(read.document, read.findings)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("é: 1\r\nb: \x01\r\n", (2, 4)),
+        ("😀: 'é\u2028é'\nb: [\n", (3, 1)),
+        ("a: 1\nb: 'é\n\nc: 2\n", (2, 4)),
+    ],
+)
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, yaml_file._Loader])
+def test_an_error_is_placed_as_an_editor_counts(monkeypatch, text, place, loader):
+    monkeypatch.setattr(yaml_file, "_Loader", loader)
+
+    with pytest.raises(LoadError) as error:
+        parse_yaml(text, "a.yaml")
+
+    assert error.value.findings[0].at == Location("a.yaml", *place)

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import RefusedError, RunError, UnreachableError
-from penstock.spark.errors import error_class, is_retryable, is_retryable_error, position, summary
+from penstock.spark.errors import error_class, find_failed, find_offset, is_retryable, is_retryable_error, summary
 
 CASES = {
     "a refused column": (
@@ -59,10 +59,27 @@ def test_the_condition_is_the_innermost_one():
     assert error_class("Connection refused") == ""
 
 
-def test_the_line_inside_a_query_is_found():
-    assert position(Exception("[PARSE_SYNTAX_ERROR] near 'x'. (line 3, pos 4)")) == 3
-    assert position(Exception("cannot be resolved; line 2 pos 7;")) == 2
-    assert position(Exception("no place")) is None
+def test_the_place_inside_a_query_is_found():
+    text = "SELECT 😀\r\nFROM a\nWHERE x"
+
+    found = find_offset(text, Exception("[PARSE_SYNTAX_ERROR] near 'x'. (line 3, pos 6)"))
+    second = find_offset(text, Exception("cannot be resolved; line 2 pos 5;"))
+
+    assert (found, second) == (text.index("x"), text.index("a"))
+    assert find_offset(text, Exception("no place")) is None
+    assert find_offset(text, Exception("line 9, pos 99")) == len(text)
+
+
+def test_the_expression_that_failed_while_a_query_ran_is_found_in_its_text_only():
+    error = Exception(
+        "[STREAM_FAILED] x [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n"
+        "== SQL (line 2, position 3) ==\n  1 / n AS x FROM a\n  ^^^^^\n"
+    )
+
+    assert find_failed("SELECT b,\n  1 / n AS x FROM a", error) == 12
+    assert find_failed("SELECT b,\n  1 / m AS x FROM a", error) is None
+    assert find_failed("SELECT 1", error) is None
+    assert find_failed("SELECT 1", Exception("no place")) is None
 
 
 def test_java_that_failed_inside_a_python_function_is_the_reason():

@@ -31,7 +31,7 @@ def test_a_storage_that_others_can_write_to_is_refused(storage: Path, path: str,
         Storage(f"{storage}/p").refuse_if_shared(AT)
 
     assert str(refused.value) == (
-        f"p.yaml:2: the storage {shared} can be changed by other users: {who} (mode {mode:03o}), "
+        f"p.yaml:2:1: the storage {shared} can be changed by other users: {who} (mode {mode:03o}), "
         f"and a checkpoint decides what is read and which classes are loaded; "
         f"run chmod go-w {shared}, or set 'storage' to a folder of your own"
     )

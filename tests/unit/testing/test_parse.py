@@ -53,7 +53,7 @@ def test_a_test_becomes_a_case(suite):
             crash: {batch: 0, at: after_write}
         """).cases
 
-    assert (case.name, str(case.at)) == ("all of it", "trades_test.yaml:2")
+    assert (case.name, str(case.at)) == ("all of it", "trades_test.yaml:2:5")
     assert case.batches == ({"trades": ({"amount": 1}, "raw"), "ticks": ({"value": 1},)}, {"trades": ()})
     assert case.expect["board"].tables == (({"amount": 1},), ())
     assert (case.bad_records, case.late_rows, case.state_rows) == ({"trades": 1}, {"board": 2}, {"board": 3})
@@ -112,36 +112,38 @@ def test_everything_wrong_is_said_at_once_with_its_line(suite):
 
     assert found.cases == ()
     assert findings(found) == [
-        "trades_test.yaml:2: test 1 has no name; describe in a sentence what it shows",
-        "trades_test.yaml:5: test 'words' does not know 'gvien'; did you mean 'given'?",
-        "trades_test.yaml:7: test 'words' gives rows to 'traeds', which is not a source; did you mean 'trades'?",
-        "trades_test.yaml:9: test 'words': source 'trades' has no column 'amuont'; did you mean 'amount'?",
-        "trades_test.yaml:10: test 'words': source 'trades': a row is 5, expected columns or raw text",
-        "trades_test.yaml:11: test 'words': source 'ticks' takes no raw text, found 'raw'; write its columns",
-        "trades_test.yaml:12: test 'words' expects rows of 'boad', which is not a sink; did you mean 'board'?",
-        "trades_test.yaml:13: test 'words': 'ordered' is 'perhaps', expected true or false",
-        "trades_test.yaml:14: test 'words': 'bad_records' names 'trade', which is not a source; did you mean 'trades'?",
-        "trades_test.yaml:15: test 'words': 'late_rows' of 'board' is -1, expected 0 or more",
-        "trades_test.yaml:16: test 'words': 'state_rows' is 3, expected a number by sink; "
+        "trades_test.yaml:2:5: test 1 has no name; describe in a sentence what it shows",
+        "trades_test.yaml:5:5: test 'words' does not know 'gvien'; did you mean 'given'?",
+        "trades_test.yaml:7:7: test 'words' gives rows to 'traeds', which is not a source; did you mean 'trades'?",
+        "trades_test.yaml:9:14: test 'words': source 'trades' has no column 'amuont'; did you mean 'amount'?",
+        "trades_test.yaml:10:13: test 'words': source 'trades': a row is 5, expected columns or raw text",
+        "trades_test.yaml:11:16: test 'words': source 'ticks' takes no raw text, found 'raw'; write its columns",
+        "trades_test.yaml:12:14: test 'words' expects rows of 'boad', which is not a sink; did you mean 'board'?",
+        "trades_test.yaml:13:5: test 'words': 'ordered' is 'perhaps', expected true or false",
+        "trades_test.yaml:14:19: test 'words': 'bad_records' names 'trade', which is not a source; "
+        "did you mean 'trades'?",
+        "trades_test.yaml:15:17: test 'words': 'late_rows' of 'board' is -1, expected 0 or more",
+        "trades_test.yaml:16:5: test 'words': 'state_rows' is 3, expected a number by sink; "
         "write 'state_rows: {board: 1}'",
-        "trades_test.yaml:17: test 'words': 'error' is 5, expected a part of the error's message",
-        "trades_test.yaml:18: test 'words': 'restart' is [0], expected true or batches to restart before; "
+        "trades_test.yaml:17:5: test 'words': 'error' is 5, expected a part of the error's message",
+        "trades_test.yaml:18:5: test 'words': 'restart' is [0], expected true or batches to restart before; "
         "1 batch is given",
-        "trades_test.yaml:19: test 'words': the batch of 'crash' is 7; batches count from 0: use 0",
-        "trades_test.yaml:19: test 'words': 'crash' does not know 'on'; use at or batch",
-        "trades_test.yaml:21: test 'shapes': the rows given to 'trades' are a mapping, expected a list of batches; "
+        "trades_test.yaml:19:13: test 'words': the batch of 'crash' is 7; batches count from 0: use 0",
+        "trades_test.yaml:19:40: test 'words': 'crash' does not know 'on'; use at or batch",
+        "trades_test.yaml:21:13: test 'shapes': the rows given to 'trades' are a mapping, expected a list of batches; "
         "write [[...], [...]]",
-        "trades_test.yaml:21: test 'shapes': the rows given to 'ticks' mix batches and rows; "
+        "trades_test.yaml:21:39: test 'shapes': the rows given to 'ticks' mix batches and rows; "
         "write a list per batch: [[...], [...]]",
-        "trades_test.yaml:22: test 'shapes': the rows expected of 'board' mix batches and rows; "
+        "trades_test.yaml:22:28: test 'shapes': the rows expected of 'board' mix batches and rows; "
         "write a list per batch: [[...], [...]]",
-        "trades_test.yaml:23: test 'shapes': 'crash' is at 'soon', expected after_write or before_commit; "
+        "trades_test.yaml:23:5: test 'shapes': 'crash' is at 'soon', expected after_write or before_commit; "
         "write 'crash: {batch: 1, at: after_write}'",
-        "trades_test.yaml:24: the test 'shapes' already exists on line 20; give each test a unique name",
-        "trades_test.yaml:26: test 'shapes': the rows expected of 'board' are for 2 batches, "
+        "trades_test.yaml:24:5: the test 'shapes' already exists on line 20; give each test a unique name",
+        "trades_test.yaml:26:14: test 'shapes': the rows expected of 'board' are for 2 batches, "
         "but 1 batch is given; write one list per batch, or one list of rows for all",
-        "trades_test.yaml:27: test 'nothing' expects nothing; add 'expect:' with rows by sink",
-        "trades_test.yaml:29: test 'rows': the rows expected of 'board' contain 1, expected columns",
-        "trades_test.yaml:30: test 'none': 'given' is empty, expected rows by source; write 'given: {trades: [[...]]}'",
-        "trades_test.yaml:30: test 'none': 'expect' is 5, expected rows by sink",
+        "trades_test.yaml:27:5: test 'nothing' expects nothing; add 'expect:' with rows by sink",
+        "trades_test.yaml:29:60: test 'rows': the rows expected of 'board' contain 1, expected columns",
+        "trades_test.yaml:30:5: test 'none': 'given' is empty, expected rows by source; "
+        "write 'given: {trades: [[...]]}'",
+        "trades_test.yaml:30:18: test 'none': 'expect' is 5, expected rows by sink",
     ]

@@ -63,7 +63,7 @@ def test_tests_without_a_pipeline_are_a_finding():
     (suite,) = discover(["."])
 
     says = "these tests are for 'p.yaml', which does not exist; name the file after its pipeline"
-    assert [str(finding) for finding in suite.findings] == [f"p_test.yaml:1: {says}"]
+    assert [str(finding) for finding in suite.findings] == [f"p_test.yaml:1:1: {says}"]
 
 
 def test_a_pipeline_with_errors_runs_no_tests():
@@ -93,7 +93,7 @@ def test_findings_are_printed_and_are_a_failure():
     result = CliRunner().invoke(penstock, ["test"])
 
     assert result.exit_code == 1
-    assert "p.yaml:3: test 'n' does not know 'gven'; did you mean 'given'?" in result.output
+    assert "p.yaml:3:19: test 'n' does not know 'gven'; did you mean 'given'?" in result.output
 
 
 def test_the_pytest_plugin_imports_no_spark():

@@ -112,8 +112,8 @@ def test_a_server_that_fails_is_retried_and_one_that_rejects_is_not(hook: Hook):
     made.enqueue(FAILED)
     made.send()
     assert printed == [
-        "trades.yaml:9: the webhook rejects the request: it answered 404; check its url and body",
-        "trades.yaml:9: the webhook missed 1 events",
+        "trades.yaml:9:1: the webhook rejects the request: it answered 404; check its url and body",
+        "trades.yaml:9:1: the webhook missed 1 events",
     ]
 
 
@@ -124,7 +124,7 @@ def test_after_five_attempts_it_gives_up_and_says_so(hook: Hook):
     made.enqueue(FAILED)
     made.send()
 
-    assert printed[0] == "trades.yaml:9: the webhook cannot be reached: it answered 500"
+    assert printed[0] == "trades.yaml:9:1: the webhook cannot be reached: it answered 500"
     assert hook.answers == []
 
 
@@ -148,7 +148,7 @@ def test_events_beyond_the_limit_are_dropped_and_counted(hook: Hook):
     made.send()
 
     assert sum(len(body) for body in hook.received) == 1000  # type: ignore[arg-type,misc]
-    assert printed == ["trades.yaml:9: the webhook missed 3 events"]
+    assert printed == ["trades.yaml:9:1: the webhook missed 3 events"]
 
 
 def test_events_written_until_the_end_are_posted(hook: Hook, tmp_path: Path):
