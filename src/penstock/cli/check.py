@@ -44,7 +44,7 @@ def command(files: Sequence[str], deep: bool, as_json: bool) -> None:
 
 
 def _check(file: str | Path, deep: bool) -> tuple[Pipeline | None, list[Finding]]:
-    pipeline, found = findings_of(file)
+    pipeline, found, _ = findings_of(file)
     if deep and pipeline is not None and not errors(found):
         found = sorted([*found, *_deep(pipeline)], key=lambda finding: finding.at)
     return pipeline, found

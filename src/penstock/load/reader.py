@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from penstock.model import Finding, Keys, Location, closest
+from penstock.model import Finding, Keys, Location, Silence, closest
 from penstock.options import Secret
 
 
@@ -31,6 +31,7 @@ class Document:
     places: Mapping[Keys, Location] = field(default_factory=dict)
     texts: Mapping[Keys, Location] = field(default_factory=dict)
     spelled: Mapping[Keys, str] = field(default_factory=dict)
+    silences: tuple[Silence, ...] = ()
 
     def place(self, keys: Keys) -> Location:
         """The location of the key at `keys`, or of the closest enclosing one."""
