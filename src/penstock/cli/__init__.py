@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COMMANDS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
 
-_MOST_FINDINGS = 100
+MOST_FINDINGS = 100
 _lines = LineRenderer()
 
 
@@ -60,11 +60,12 @@ def format_finding(finding: Finding) -> str:
     return f"{finding} [{finding.rule}]"
 
 
-def list_findings(findings: Sequence[object]) -> str:
-    """A line for each of the first hundred findings."""
-    lines = [format_finding(each) if isinstance(each, Finding) else str(each) for each in findings[:_MOST_FINDINGS]]
-    if len(findings) > _MOST_FINDINGS:
-        lines.append(f"and {len(findings) - _MOST_FINDINGS:,} more; penstock check --json shows all of them")
+def list_findings(findings: Sequence[object], most: int = MOST_FINDINGS) -> str:
+    """A line for each of the first findings; 0 for all of them."""
+    shown = findings[:most] if most else findings
+    lines = [format_finding(each) if isinstance(each, Finding) else str(each) for each in shown]
+    if len(findings) > len(shown):
+        lines.append(f"and {len(findings) - len(shown):,} more; penstock check --max 0 shows all of them")
     return "\n".join(lines)
 
 

@@ -9,12 +9,14 @@ import pytest
 from penstock import checks
 from penstock.checks import RULES, check, check_all
 from penstock.checks.silences import DEEP_RULES, NOT_SILENCED, apply_silences
+from penstock.cli.explain import rules
 from penstock.load.document import to_pipeline
 from penstock.load.yaml_file import parse_yaml
 from penstock.model import Finding, Pipeline, errors
 from penstock.pipeline import load_checked
 from penstock.testing.suites import suite
 
+NAMES = [rule.__name__.replace("_", "-") for rule in RULES]
 AGAIN = "penstock: allow sources-can-be-read-again because it is a demo"
 
 
@@ -171,9 +173,20 @@ def test_what_spark_itself_refuses_cannot_be_silenced():
 
 
 def test_the_rules_that_are_never_silenced_exist():
-    known = {rule.__name__.replace("_", "-") for rule in RULES} | {"spark-accepts-it", "columns-fit-sink"}
+    assert NOT_SILENCED.keys() <= {*NAMES, "spark-accepts-it", "columns-fit-sink"}
 
-    assert NOT_SILENCED.keys() <= known
+
+@pytest.mark.parametrize("name", [name for name in NAMES if rules()[name].wrong])
+def test_a_finding_of_a_rule_is_silenced_unless_its_errors_stay(name: str):
+    lines, wrong = rules()[name].wrong.splitlines(), pipeline(rules()[name].wrong)
+    places = [finding.at for finding in check(wrong) if finding.rule == name]
+    for line in {(node.at if (node := wrong.node_at(at)) else at).line for at in places}:
+        lines[line - 1] += f" # penstock: allow {name} because it is intended"
+
+    left = {rule for rule, _ in found("\n".join(lines))}
+
+    assert places
+    assert (name in left) == (name in NOT_SILENCED)
 
 
 def test_run_and_test_honour_silences(tmp_path: Path):
