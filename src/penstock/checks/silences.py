@@ -37,6 +37,7 @@ DEEP_RULES = frozenset({"columns-are-known"})
 """Rules of `check --deep` that can be silenced."""
 _DEPENDS_ON_ENVIRONMENT = frozenset({"outputs-stay-in-their-folders"})
 """Rules that say nothing unless an environment variable is set."""
+_MAX_SUGGESTIONS = 100
 
 
 @dataclass(frozen=True)
@@ -58,46 +59,47 @@ class Checked:
 def apply_silences(pipeline: Pipeline, findings: Iterable[Finding], rules: Collection[str]) -> Checked:
     """Separate the findings of these rules into those that stay and those that are silenced; report unused silences."""
     valid = [silence for silence in pipeline.silences if silence.rule in rules and silence.reason]
+    by_place: dict[tuple[str, str, int], list[Silence]] = {}
+    for silence in valid:
+        by_place.setdefault((silence.rule, silence.at.file, silence.line), []).append(silence)
     kept, silenced = [], []
     used: set[Silence] = set()
     for finding in findings:
-        covering = [each for each in valid if _covers(pipeline, each, finding)]
+        covering = [each for place in _places(pipeline, finding) for each in by_place.get(place, ())] if valid else []
         if covering:
             silenced.append(SilencedFinding(finding, covering[0]))
+            used.update(covering)
         else:
             kept.append(finding)
-        used.update(covering)
     kept += (_explain_unused(each) for each in valid if each not in used and each.rule not in _DEPENDS_ON_ENVIRONMENT)
     return Checked(kept, silenced)
+
+
+def _places(pipeline: Pipeline, finding: Finding) -> Iterator[tuple[str, str, int]]:
+    """Where a silence of a finding may be: at its line, or at the line of its source, step or sink."""
+    if finding.severity == "error" and finding.rule in NOT_SILENCED:
+        return
+    node = pipeline.node_at(finding.at)
+    for line in {finding.at.line, node.at.line if node else finding.at.line}:
+        yield finding.rule, finding.at.file, line
 
 
 def find_malformed(pipeline: Pipeline, rules: Collection[str]) -> Iterator[Finding]:
     """Report silences without a rule of these or without a reason."""
     known = {*rules, *DEEP_RULES, *NOT_SILENCED}
-    for silence in pipeline.silences:
+    for number, silence in enumerate(pipeline.silences):
         if silence.rule not in known:
             says = f"{silence.rule!r} is not a rule of check" if silence.rule else "the silence names no rule"
-            yield _warn("silences-name-rules", silence, says, _suggest(silence.rule, known))
+            # A suggestion compares the name with every rule, so their number is limited.
+            meant = nearest(silence.rule, known) if silence.rule and number < _MAX_SUGGESTIONS else None
+            fix = f"did you mean {meant!r}?" if meant else "write the name that the finding ends with, in brackets"
+            yield _warn("silences-name-rules", silence, says, fix)
         elif not silence.reason:
             says = f"the silence of {silence.rule!r} has no reason"
             fix = f"write 'penstock: allow {silence.rule} because ...', with the reason"
             yield _warn("silences-have-reasons", silence, says, fix)
         elif silence.rule in NOT_SILENCED and silence.rule not in rules:
             yield _explain_unused(silence)
-
-
-def _suggest(rule: str, known: Collection[str]) -> str:
-    meant = nearest(rule, known) if rule else None
-    return f"did you mean {meant!r}?" if meant else "write the name that the finding ends with, in brackets"
-
-
-def _covers(pipeline: Pipeline, silence: Silence, finding: Finding) -> bool:
-    if silence.rule != finding.rule or silence.at.file != finding.at.file:
-        return False
-    if finding.severity == "error" and finding.rule in NOT_SILENCED:
-        return False
-    node = pipeline.node_at(finding.at)
-    return silence.line in (finding.at.line, node.at.line if node else None)
 
 
 def _explain_unused(silence: Silence) -> Finding:

@@ -141,7 +141,7 @@ def _expand_one(path: str, skip_others: bool) -> Iterator[str]:
     if path.endswith(_RECURSIVE) and Path(path).name == _RECURSIVE:
         path = str(Path(path).parent)
     if Path(path).is_dir():
-        yield from map(str, walk_pipelines(Path(path)) or [path])
+        yield from map(str, walk_pipelines(Path(path)) or [Path(path)])
     elif not skip_others or path == "-" or not Path(path).exists():
         yield path
     elif is_pipeline(file := pipeline_of(Path(path))):

@@ -225,7 +225,7 @@ def _one_of(properties: Mapping[str, Schema], kinds: Iterable[str]) -> Schema:
 def _decoders() -> dict[str, Schema]:
     avro = {"anyOf": [_TEXT, {"type": ["object", "array"]}]}
     formats: dict[str, Schema] = {"json": _TEXT, "csv": _TEXT, "avro": avro}
-    extra = {
+    extra: dict[str, Schema] = {
         "options": {
             "type": "object",
             "additionalProperties": {"type": ["string", "number", "boolean", "null"]},

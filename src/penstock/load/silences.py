@@ -7,13 +7,14 @@ may stand above each other. Text in quotes and in blocks (`|`, `>`) has no YAML 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from penstock.model import Keys, Location, Silence
-from penstock.sql import tokenize
+from penstock.sql import Token, tokenize
 
 _ALLOW = re.compile(r"\s*penstock:\s*allow\b\s*(?P<rule>\S*)\s*(?:because\b\s*(?P<reason>.*))?")
 _MARK = re.compile(r"penstock:\s*allow\b")
@@ -37,43 +38,51 @@ def find_silences(
 
 
 def _in_yaml(lines: Sequence[str], file: str, scalars: Sequence[Any]) -> Iterator[Silence]:
+    below = _find_lines_below(lines, "#")
     for number, line in enumerate(lines):
         column = _find_comment(line, number, scalars) if _MARK.search(line) else None
         if column is not None:
-            at = Location(file, number + 1, column + 1)
-            yield from _parse(line[column + 1 :], at, lines, "#")
+            yield from _parse(line[column + 1 :], Location(file, number + 1, column + 1), lines, below)
 
 
 def _find_comment(line: str, number: int, scalars: Sequence[Any]) -> int | None:
     starts = (match.start() for match in _HASH.finditer(line))
-    return next((start for start in starts if not any(_contains(each, number, start) for each in scalars)), None)
+    return next((start for start in starts if not _is_text(scalars, number, start)), None)
 
 
-def _contains(scalar: Any, line: int, column: int) -> bool:
-    start, end = scalar.start_mark, scalar.end_mark
-    if scalar.style in _BLOCKS and line == start.line:
-        # A comment may follow the `|`.
+def _is_text(scalars: Sequence[Any], line: int, column: int) -> bool:
+    """Whether a position is inside a scalar; they are in file order and do not overlap."""
+    at = bisect_right(scalars, (line, column), key=lambda each: _position(each.start_mark)) - 1
+    if at < 0:
         return False
-    return bool((start.line, start.column) <= (line, column) < (end.line, end.column))
+    scalar = scalars[at]
+    # A comment may follow the `|` of a block.
+    is_header = scalar.style in _BLOCKS and line == scalar.start_mark.line
+    return not is_header and (line, column) < _position(scalar.end_mark)
 
 
 def _of_steps(scalars: Iterable[Any], places: Mapping[Keys, Location]) -> Iterator[Any]:
     """The texts below `steps`, which are SQL if they have a comment of SQL."""
-    starts = sorted(((at.line, at.column), keys[0]) for keys, at in places.items() if len(keys) == 1)
+    starts = sorted(((at.line - 1, at.column - 1), keys[0]) for keys, at in places.items() if len(keys) == 1)
     for scalar in scalars:
-        here = (scalar.start_mark.line + 1, scalar.start_mark.column + 1)
-        sections = [key for start, key in starts if start < here]
-        if sections and sections[-1] == "steps" and may_have_silences(scalar.value):
-            yield scalar
+        if may_have_silences(scalar.value):
+            at = bisect_right(starts, _position(scalar.start_mark), key=lambda start: start[0]) - 1
+            if at >= 0 and starts[at][1] == "steps":
+                yield scalar
+
+
+def _position(mark: Any) -> tuple[int, int]:
+    return mark.line, mark.column
 
 
 def _in_sql(lines: Sequence[str], file: str, scalars: Iterable[Any]) -> Iterator[Silence]:
+    below = _find_lines_below(lines, "--")
     for scalar in scalars:
         first = _first_line(scalar)
         for token in _comments(scalar.value) if first else ():
             number = first + token.line - 1
-            at = Location(file, number, lines[number - 1].find("--") + 1)
-            yield from _parse(token.text[2:], at, lines, "--")
+            at = Location(file, number, lines[number - 1].rfind(token.text.strip()) + 1)
+            yield from _parse(token.text[2:], at, lines, below)
 
 
 def _first_line(scalar: Any) -> int:
@@ -83,7 +92,7 @@ def _first_line(scalar: Any) -> int:
     return int(scalar.start_mark.line) + 1 if scalar.start_mark.line == scalar.end_mark.line else 0
 
 
-def _comments(text: str) -> list[Any]:
+def _comments(text: str) -> list[Token]:
     try:
         return [token for token in tokenize(text) if token.type == "comment" and token.text.startswith("--")]
     except ValueError:
@@ -91,13 +100,18 @@ def _comments(text: str) -> list[Any]:
         return []
 
 
-def _parse(comment: str, at: Location, lines: Sequence[str], mark: str) -> Iterator[Silence]:
+def _find_lines_below(lines: Sequence[str], mark: str) -> list[int]:
+    """For each line, the number of the next one that is not only a comment."""
+    below = [len(lines) + 1] * (len(lines) + 1)
+    for number in range(len(lines) - 1, -1, -1):
+        is_comment = number + 1 < len(lines) and lines[number + 1].lstrip().startswith(mark)
+        below[number] = below[number + 1] if is_comment else number + 2
+    return below
+
+
+def _parse(comment: str, at: Location, lines: Sequence[str], below: Sequence[int]) -> Iterator[Silence]:
     match = _ALLOW.match(comment)
-    if match is None:
-        return
-    line = at.line
-    if not lines[line - 1][: at.column - 1].strip():
-        line += 1
-        while line <= len(lines) and lines[line - 1].lstrip().startswith(mark):
-            line += 1
-    yield Silence(match["rule"], (match["reason"] or "").strip(), at, line)
+    if match is not None:
+        is_alone = not lines[at.line - 1][: at.column - 1].strip()
+        line = below[at.line - 1] if is_alone else at.line
+        yield Silence(match["rule"], (match["reason"] or "").strip(), at, line)
