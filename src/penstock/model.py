@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
@@ -16,6 +18,8 @@ from penstock.redaction import redact
 Severity = Literal["error", "warning"]
 Keys = tuple[str | int, ...]
 _EXTENSIONS = "spark.sql.extensions"
+_NOT_MEANING = ("at", "text_at", "texts_at", "places", "silences")
+"""Fields that a change of comments or lines changes."""
 
 
 @dataclass(frozen=True, order=True)
@@ -86,6 +90,18 @@ class Finding:
 def errors(findings: Iterable[Finding]) -> list[Finding]:
     """The findings of severity error."""
     return [finding for finding in findings if finding.severity == "error"]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A comment that allows what a rule reports: `# penstock: allow RULE because REASON`."""
+
+    rule: str
+    reason: str
+    at: Location
+    """The comment."""
+    line: int
+    """The line that the comment is about: its own, or the one below."""
 
 
 @dataclass(frozen=True)
@@ -304,11 +320,26 @@ class Pipeline:
     """Classes of the user, as `module:Class`, that Spark tells about every query of the pipeline."""
     webhooks: tuple[Webhook, ...] = ()
     places: Mapping[Keys, Location] = field(default_factory=dict, compare=False, repr=False)
+    silences: tuple[Silence, ...] = field(default=(), compare=False, repr=False)
 
     def where(self, node: Node, *keys: str | int) -> Location:
         """The place of a node's key, or the nearest place that is known: where(sink, "mode")."""
         section = {Source: "sources", Step: "steps", Sink: "sinks"}[type(node)]
         return closest(self.places, (section, node.name, *keys), 2) or node.at
+
+    def node_at(self, at: Location) -> Node | None:
+        """The source, step or sink whose lines contain a place; None for a place outside them."""
+        # A place without a column is anywhere on its line.
+        last = at if at.column > 1 else Location(at.file, at.line, sys.maxsize)
+        number = bisect_right(self._starts, last, key=lambda start: start[0]) - 1
+        start, node = self._starts[number] if number >= 0 else (None, None)
+        return node if start is not None and start.file == at.file else None
+
+    @cached_property
+    def _starts(self) -> list[tuple[Location, Node | None]]:
+        """Where each node begins, and each key of the file, which ends the node before it."""
+        keys = [(at, None) for keys, at in self.places.items() if len(keys) == 1]
+        return sorted([*keys, *((node.at, node) for node in self.nodes)], key=lambda start: start[0])
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -395,9 +426,6 @@ class Pipeline:
         return tuple(seen)
 
 
-_PLACES = ("at", "text_at", "texts_at", "places")
-
-
 def fingerprint(pipeline: Pipeline) -> str:
     """A digest of what a pipeline is: the same for files that differ in comments, places and values of secrets."""
     text = json.dumps(_normalize(pipeline), sort_keys=True, default=str)
@@ -411,7 +439,7 @@ def _normalize(value: Any) -> Any:
         return {"kind": type(value).__name__, **{name: _normalize(each) for name, each in value}}
     if is_dataclass(value) and not isinstance(value, type):
         named = {each.name: getattr(value, each.name) for each in fields(value)}
-        return {name: _normalize(each) for name, each in named.items() if name not in _PLACES}
+        return {name: _normalize(each) for name, each in named.items() if name not in _NOT_MEANING}
     if isinstance(value, Mapping):
         return {str(key): _normalize(each) for key, each in value.items()}
     if isinstance(value, list | tuple | frozenset | set):

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WrapValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, WrapValidator
 
 from penstock.redaction import remember
 
@@ -56,11 +56,15 @@ def absolute_path(folder: Path, path: str) -> str:
     return path if "://" in path or Path(path).is_absolute() else str((folder / path).resolve())
 
 
+_UNIT = r"(millisecond|second|minute|hour|day|week)s?"
+DURATION = rf"[0-9]+ {_UNIT}( [0-9]+ {_UNIT})*"
+"""A regular expression for durations, for Python and for JSON Schema."""
+
+
 def _duration(text: str) -> str:
     import re
 
-    unit = r"(millisecond|second|minute|hour|day|week)s?"
-    if not re.fullmatch(rf"\d+ {unit}( \d+ {unit})*", text.strip()):
+    if not re.fullmatch(DURATION, text.strip()):
         msg = f"{text!r} is not a duration; write a number and a unit, like '10 minutes'"
         raise ValueError(msg)
     return text.strip()
@@ -80,8 +84,10 @@ def seconds(duration: str) -> float:
 
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
-Duration = Annotated[str, AfterValidator(_duration)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Duration = Annotated[
+    str, AfterValidator(_duration), WithJsonSchema({"type": "string", "pattern": rf"^\s*{DURATION}\s*$"})
+]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | tuple[str, ...])]
 
 
 def quote(name: str) -> str:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.docs.console import ROOT
 
+from penstock.checks.silences import NOT_SILENCED
 from penstock.cli import COMMANDS
 from penstock.cli.explain import rules
 from penstock.connectors import SINKS, SOURCES
@@ -47,6 +48,13 @@ def test_the_table_of_sinks_is_generated_from_the_registry():
     assert "\n<!-- generated: sinks -->\n" in (ROOT / "docs" / "file.md").read_text()
     assert all(f"`{kind}`" in reference.PARTS["sinks"]() for kind in SINKS)
     assert "'delivery: exactly-once'" in reference.PARTS["sinks"]()
+
+
+def test_the_rules_that_cannot_be_silenced_are_generated_from_the_code():
+    import reference
+
+    assert "\n<!-- generated: silences -->\n" in (ROOT / "docs" / "howto" / "check.md").read_text()
+    assert all(f"| {why} |" in reference.PARTS["silences"]() for why in NOT_SILENCED.values())
 
 
 def test_the_readme_describes_the_demo_that_make_demo_runs():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -139,6 +141,18 @@ def test_a_pipeline_that_spark_takes_has_no_findings(deep, monkeypatch):
     """
 
     assert deep(text, sources) == []
+
+
+def test_a_comment_silences_a_finding_of_the_deep_check(tmp_path):
+    file = tmp_path / "lake.yaml"
+    text = "sources:\n  lake: {delta: {path: /lake}} # penstock: allow columns-are-known because the lake is far away\n"
+    file.write_text(text + "sinks:\n  out: {from: lake, memory: {}}\n")
+    command = [sys.executable, "-m", "penstock", "check", "--deep", "--strict", str(file)]
+
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "lake: 1 source, 0 steps, 1 sink: no errors found, 1 finding silenced\n"
 
 
 def test_columns_that_only_the_outside_system_knows_are_a_warning(deep):

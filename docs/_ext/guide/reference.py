@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from penstock.checks.silences import NOT_SILENCED
 from penstock.cli import COMMANDS, format_finding, penstock
 from penstock.cli.explain import example
 from penstock.cli.explain import rules as all_rules
@@ -94,6 +95,12 @@ def rules() -> str:
             says = "\n".join(format_finding(finding) for finding in example(rule))
             parts.append(f"```yaml\n{rule.wrong.rstrip()}\n```\n\n```text\n{says}\n```\n")
     return "\n".join(parts)
+
+
+def silences() -> str:
+    """The rules whose errors cannot be silenced, and why."""
+    rows = [(f"[`{name}`](../reference/rules.md#{name})", why) for name, why in NOT_SILENCED.items()]
+    return _table(("errors of", "why they stay"), rows)
 
 
 def cli() -> str:
@@ -219,5 +226,6 @@ PARTS = {
     "metrics": metrics,
     "promises": promises,
     "rules": rules,
+    "silences": silences,
     "sinks": sinks,
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from penstock.checks.causes import sort_by_cause
 from penstock.checks.exposure import (
     driver_stays_on_loopback,
     outputs_stay_in_their_folders,
@@ -28,6 +29,7 @@ from penstock.checks.queries import (
     mode_fits_sink,
     targets_can_share,
 )
+from penstock.checks.silences import Checked, SilencedFinding, apply_silences, find_malformed
 from penstock.checks.sources import (
     decoding_fits_source,
     keys_are_there,
@@ -80,7 +82,7 @@ from penstock.checks.triggers import (
 )
 from penstock.model import Finding, Pipeline
 
-__all__ = ["RULES", "check"]
+__all__ = ["RULES", "Checked", "SilencedFinding", "check", "check_all", "sort_by_cause"]
 
 RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     names_exist,
@@ -145,7 +147,17 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
 )
 
 
+_NAMES = frozenset(rule.__name__.replace("_", "-") for rule in RULES)
+
+
 def check(pipeline: Pipeline) -> list[Finding]:
-    """All violations of the rules, errors and warnings, in file order."""
+    """All violations of the rules that the file does not silence, errors and warnings: causes first, in file order."""
+    return check_all(pipeline).findings
+
+
+def check_all(pipeline: Pipeline) -> Checked:
+    """The same, with the silenced ones."""
     found = dict.fromkeys(finding for rule in RULES for finding in rule(pipeline))
-    return sorted(found, key=lambda finding: finding.at)
+    checked = apply_silences(pipeline, found, _NAMES)
+    kept = [*checked.findings, *find_malformed(pipeline, _NAMES)]
+    return Checked(sort_by_cause(pipeline, kept), checked.silenced)

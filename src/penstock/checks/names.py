@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
-from penstock.checks.sql_text import find_table, is_plain, sql_text
+from penstock.checks.sql_text import find_table, is_plain, sql_steps, sql_text
 from penstock.model import Finding, Location, Pipeline, Step
-from penstock.text import did_you_mean
+from penstock.sql import parse
+from penstock.text import did_you_mean, nearest
 
 _MAX_SUGGESTIONS = 100
 
@@ -37,15 +39,27 @@ def no_cycle(pipeline: Pipeline) -> Iterator[Finding]:
 
 def everything_is_read(pipeline: Pipeline) -> Iterator[Finding]:
     """Every source and step leads to a sink."""
+    if any(not parse(text).tokens for _, text in sql_steps(pipeline)):
+        # What such a step reads is unknown, and its SQL has an error already: an open quote, or nothing in it.
+        return
     used: set[str] = set()
-    for sink in pipeline.sinks:
-        if sink.reads not in used:
-            used.update(pipeline.upstream(sink.reads))
+    for name in [*(sink.reads for sink in pipeline.sinks), *_find_meant(pipeline)]:
+        if name not in used:
+            used.update(pipeline.upstream(name))
     for node in pipeline.streams.values():
         if node.name not in used:
             what = type(node).__name__.lower()
             says = f"no sink uses {what} {node.name!r}"
             yield Finding("everything-is-read", node.at, says, "add a sink for it or remove it", severity="warning")
+
+
+def _find_meant(pipeline: Pipeline) -> Iterator[str]:
+    """The streams that unknown names probably mean: a misspelled reader is one mistake and not two."""
+    unknown = dict.fromkeys(name for _, name, _ in _unknown_reads(pipeline))
+    for name in islice(unknown, _MAX_SUGGESTIONS):
+        meant = nearest(name, pipeline.streams)
+        if meant is not None:
+            yield meant
 
 
 def _unknown_reads(pipeline: Pipeline) -> Iterator[tuple[str, str, Location]]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
@@ -19,9 +19,12 @@ from penstock.model import Finding, Pipeline
 from penstock.redaction import install_hooks, redact
 from penstock.text import Waiting
 
+if TYPE_CHECKING:
+    from penstock.checks import SilencedFinding
+
 COMMANDS = sorted(path.stem.replace("_", "-") for path in Path(__file__).parent.glob("[a-z]*.py"))
 
-_MOST_FINDINGS = 100
+MOST_FINDINGS = 100
 _lines = LineRenderer()
 
 
@@ -57,11 +60,12 @@ def format_finding(finding: Finding) -> str:
     return f"{finding} [{finding.rule}]"
 
 
-def list_findings(findings: Sequence[object]) -> str:
-    """A line for each of the first hundred findings."""
-    lines = [format_finding(each) if isinstance(each, Finding) else str(each) for each in findings[:_MOST_FINDINGS]]
-    if len(findings) > _MOST_FINDINGS:
-        lines.append(f"and {len(findings) - _MOST_FINDINGS:,} more; penstock check --json shows all of them")
+def list_findings(findings: Sequence[object], most: int = MOST_FINDINGS) -> str:
+    """A line for each of the first findings; 0 for all of them."""
+    shown = findings[:most] if most else findings
+    lines = [format_finding(each) if isinstance(each, Finding) else str(each) for each in shown]
+    if len(findings) > len(shown):
+        lines.append(f"and {len(findings) - len(shown):,} more; penstock check --max 0 shows all of them")
     return "\n".join(lines)
 
 
@@ -116,21 +120,30 @@ def _format_error(error: PenstockError) -> str:
     return list_findings(error.findings) if isinstance(error, LoadError | CheckError) else str(error)
 
 
-def findings_of(file: str | Path) -> tuple[Pipeline | None, list[Finding]]:
+class CheckedFile(NamedTuple):
+    """What `check` knows about a file; no pipeline if it does not load."""
+
+    pipeline: Pipeline | None
+    findings: list[Finding]
+    silenced: list[SilencedFinding]
+
+
+def findings_of(file: str | Path) -> CheckedFile:
     """The pipeline, if it loads, and all findings about its file and tests.
 
     The file `-` is standard input.
     """
-    from penstock.checks import check
+    from penstock.checks import check_all, sort_by_cause
     from penstock.load import load, load_text
 
     try:
         pipeline = load_text(sys.stdin.buffer.read(), "stdin") if file == "-" else load(file)
     except LoadError as error:
-        return None, [finding for finding in error.findings if isinstance(finding, Finding)]
-    found = check(pipeline)
+        return CheckedFile(None, [finding for finding in error.findings if isinstance(finding, Finding)], [])
+    checked = check_all(pipeline)
+    found = checked.findings
     if pipeline.tests:
         from penstock.testing.parse import parse_cases
 
-        found = sorted([*found, *parse_cases(pipeline)[1]], key=lambda finding: finding.at)
-    return pipeline, found
+        found = sort_by_cause(pipeline, [*found, *parse_cases(pipeline)[1]])
+    return CheckedFile(pipeline, found, checked.silenced)

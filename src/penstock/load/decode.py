@@ -13,6 +13,14 @@ from penstock.options import Secret
 from penstock.text import did_you_mean, join_words, nearest, show
 
 FORMATS = ("json", "csv", "avro")
+#: The keys of a source that decode, and their descriptions.
+KEYS = {
+    "json": "The columns of JSON records, as 'name type, name type'.",
+    "csv": "The columns of CSV records, as 'name type, name type'.",
+    "avro": "The schema of Avro records: the path of a file, or the schema itself.",
+    "value": "The long form of json, csv and avro, with `options`; or string or bytes.",
+    "key": "How the key of a record is decoded, into the column `key`: string, bytes, or as `value`.",
+}
 MAX_BYTES = 1_000_000
 _PLAIN = ("string", "bytes")
 

@@ -65,6 +65,7 @@ def to_pipeline(document: Document, found: Sequence[Finding] = ()) -> Pipeline:
         listeners=read_listeners(reader),
         webhooks=read_webhooks(reader),
         places=document.places,
+        silences=document.silences,
     )
     check_unique_names(reader)
     check_secrets(reader)

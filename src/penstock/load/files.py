@@ -17,6 +17,7 @@ from penstock.text import join_words, nearest
 
 _Value = TypeVar("_Value")
 _YAML = (".yaml", ".yml")
+_TESTS_END = "_test"
 _PIPELINE_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:sources|sinks)[\"']?\s*:", re.MULTILINE)
 _MANIFEST_KEY = re.compile(r"^apiVersion\s*:", re.MULTILINE)
 
@@ -40,7 +41,7 @@ def find_pipeline_file(path: Path) -> Path:
 
 def add_test_file(path: Path, document: Document) -> Document:
     """Add the tests of `<name>_test.yaml` next to the file to those of the document."""
-    names = (path.with_name(f"{path.stem}_test{suffix}") for suffix in _YAML)
+    names = (path.with_name(f"{path.stem}{_TESTS_END}{suffix}") for suffix in _YAML)
     found = next((each for each in names if each.is_file()), None)
     own = document.values.get("tests") or []
     if found is None or not isinstance(own, list):
@@ -58,6 +59,7 @@ def add_test_file(path: Path, document: Document) -> Document:
         values={**document.values, "tests": [*own, *cases]},
         places={**document.places, **_move(other.places, len(own))},
         texts={**document.texts, **_move(other.texts, len(own))},
+        silences=(*document.silences, *other.silences),
     )
 
 
@@ -70,9 +72,18 @@ def _move(by_keys: Mapping[Keys, _Value], count: int) -> dict[Keys, _Value]:
     }
 
 
+def pipeline_of(path: Path) -> Path:
+    """The pipeline's file of a file of tests; any other file is returned as it is."""
+    if path.suffix not in _YAML or not path.stem.endswith(_TESTS_END):
+        return path
+    stem = path.stem.removesuffix(_TESTS_END)
+    candidates = [path.with_name(stem + suffix) for suffix in (*_YAML, ".py")]
+    return next((each for each in candidates if each.is_file()), candidates[0])
+
+
 def is_pipeline(path: Path) -> bool:
     """Whether a file looks like a pipeline: YAML with sources or sinks, and not a Kubernetes manifest."""
-    if path.suffix not in _YAML or path.stem.endswith("_test") or not path.is_file():
+    if path.suffix not in _YAML or path.stem.endswith(_TESTS_END) or not path.is_file():
         return False
     with path.open("rb") as file:
         text = file.read(MAX_BYTES).decode("utf-8-sig", errors="replace")

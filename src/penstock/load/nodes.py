@@ -12,13 +12,14 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from penstock.connector import StepOptions
 from penstock.connectors import SINKS, SOURCES
-from penstock.load.decode import FORMATS, read_decode, read_value
+from penstock.load.decode import KEYS as DECODE_KEYS
+from penstock.load.decode import read_decode, read_value
 from penstock.load.reader import Reader
 from penstock.load.spark_names import suggest_key
 from penstock.load.sql_names import find_table_names
 from penstock.load.validate import read_options
 from penstock.model import Keys, Sink, Source, Step, Target, Trigger, Watermark
-from penstock.options import Duration, Options, Secret
+from penstock.options import DURATION, Duration, Options, Secret
 from penstock.steps import STEPS
 from penstock.text import join_words, nearest, show
 
@@ -95,7 +96,7 @@ def _check_name(reader: Reader, section: str, name: object) -> None:
         reader.report("name", (section, str(name)), says, fix)
 
 
-_DECODE_KEYS = (*FORMATS, "value", "key")
+_DECODE_KEYS = tuple(DECODE_KEYS)
 
 
 class _Watermark(Options):
@@ -240,6 +241,7 @@ def _reads(reader: Reader, what: StepOptions) -> tuple[str, ...]:
     return find_table_names(text, reader.stream_names)
 
 
+_TRIGGER = rf"^\s*(default|once|available-now|((continuous|real-time) )?{DURATION})\s*$"
 _TRIGGER_FORMS = "default, a duration like '1 minute', once, available-now, continuous 1 second or real-time 5 seconds"
 
 _SINK_KEYS = ("from", "mode", "trigger", "to")
@@ -276,6 +278,7 @@ class _SinkSettings(Options):
     trigger: str = Field(
         default="default",
         description="When a batch runs: default, a duration, once, available-now, or continuous or real-time and one.",
+        json_schema_extra={"pattern": _TRIGGER},
     )
 
     @field_validator("trigger")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from penstock.load.python_text import LiteralText
-from penstock.model import Finding, Keys, Location, TextMap, closest
+from penstock.model import Finding, Keys, Location, Silence, TextMap, closest
 from penstock.options import Secret
 
 
@@ -34,6 +34,7 @@ class Document:
     aliases: Mapping[Keys, Keys] = field(default_factory=dict)
     """Of each `*name`, the keys of the value with `&name`."""
     spelled: Mapping[Keys, str] = field(default_factory=dict)
+    silences: tuple[Silence, ...] = ()
 
     def place(self, keys: Keys) -> Location:
         """The location of the key at `keys`, or of the closest enclosing one."""

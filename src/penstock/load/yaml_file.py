@@ -12,6 +12,7 @@ import yaml
 
 from penstock.errors import LoadError
 from penstock.load.reader import Document, parse_scalar, sort_by_location
+from penstock.load.silences import find_silences, may_have_silences
 from penstock.load.text_map import FileText, ScalarText
 from penstock.model import Finding, Keys, Location
 
@@ -40,7 +41,8 @@ def parse_yaml(text: str, file: str, folder: str = ".") -> Document:
     tree.check_top()
     if tree.findings:
         raise LoadError(sort_by_location(tree.findings))
-    return Document(tree.top, file, folder, tree.places, tree.texts, tree.aliases)
+    silences = find_silences(text, file, tree.places, _events) if may_have_silences(text) else ()
+    return Document(tree.top, file, folder, tree.places, tree.texts, tree.aliases, silences=silences)
 
 
 def _text(path: Path, file: str) -> str:

@@ -27,7 +27,9 @@ def _as_pairs(value: object) -> object:
     return {each: each for each in value} if isinstance(value, list | tuple) else value
 
 
-Pairs = Annotated[dict[str, str], BeforeValidator(_as_pairs)]
+Pairs = Annotated[
+    dict[str, str], BeforeValidator(_as_pairs, json_schema_input_type=str | tuple[str, ...] | dict[str, str])
+]
 
 
 class LookupStep(StepOptions):

@@ -13,18 +13,41 @@ from penstock.text import did_you_mean, join_words, show
 
 _Parsed = TypeVar("_Parsed")
 
-KEYS = (
-    "name",
-    "given",
-    "expect",
-    "ordered",
-    "bad_records",
-    "late_rows",
-    "state_rows",
-    "error",
-    "restart",
-    "crash",
-)
+#: The keys of a test and their descriptions.
+KEYS = {
+    "name": "What the test shows, in a sentence.",
+    "given": "Rows per source, a list per batch; text is a raw record.",
+    "expect": "Rows per sink: a list per batch, or one list for the whole run. Omitted columns are not compared.",
+    "ordered": "Compare the order of the rows too.",
+    "bad_records": "The expected number of bad records, by source.",
+    "late_rows": "The expected number of late rows, by sink.",
+    "state_rows": "The expected number of rows in the state, by sink.",
+    "error": "Text that the error must contain.",
+    "restart": "Restart from the checkpoint before these batches, or `true` for all.",
+    "crash": "Where the query dies: {batch: 1, at: after_write} or before_commit; the result must be the same.",
+}
+
+
+def case_schema() -> dict[str, Any]:
+    """The JSON Schema of one test."""
+    rows = {"type": "object", "additionalProperties": {"type": "array"}}
+    counts = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
+    moment = {"enum": [*MOMENTS]}
+    crash = {"type": "object", "properties": {"batch": {"type": "integer", "minimum": 0}, "at": moment}}
+    types: dict[str, dict[str, Any]] = {
+        "name": {"type": "string", "minLength": 1},
+        "given": {**rows, "minProperties": 1},
+        "expect": rows,
+        "ordered": {"type": "boolean"},
+        "bad_records": counts,
+        "late_rows": counts,
+        "state_rows": counts,
+        "error": {"type": "string", "minLength": 1},
+        "restart": {"anyOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "integer", "minimum": 1}}]},
+        "crash": {"anyOf": [moment, {**crash, "required": ["batch", "at"], "additionalProperties": False}]},
+    }
+    properties = {key: {**types[key], "description": says} for key, says in KEYS.items()}
+    return {"type": "object", "properties": properties, "required": ["name", "given"], "additionalProperties": False}
 
 
 def parse_cases(pipeline: Pipeline) -> tuple[list[Case], list[Finding]]:

@@ -37,7 +37,8 @@ class PipelineFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """The tests of this file; those of its companion file are collected there."""
-        from penstock.testing.suites import pipeline_of, suite
+        from penstock.load.files import pipeline_of
+        from penstock.testing.suites import suite
 
         found = suite(_shortest(pipeline_of(self.path)))
         if found.findings:
@@ -127,7 +128,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> PipelineFi
 
 
 def _has_pipeline(path: Path) -> bool:
-    from penstock.testing.suites import pipeline_of
+    from penstock.load.files import pipeline_of
 
     return pipeline_of(path).exists()
 

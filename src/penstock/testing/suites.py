@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.checks import check
 from penstock.errors import CallError, LoadError, PenstockError
 from penstock.load import load
-from penstock.load.files import add_test_file, is_hidden
+from penstock.load.files import add_test_file, is_hidden, pipeline_of
 from penstock.load.reader import Document, Reader
 from penstock.load.settings import read_tests
 from penstock.load.variables import substitute
@@ -73,15 +73,6 @@ def suite(file: Path) -> Suite:
     cases, malformed = parse_cases(pipeline)
     findings = (*errors(check(pipeline)), *malformed)
     return Suite(file, pipeline, () if findings else tuple(cases), findings)
-
-
-def pipeline_of(path: Path) -> Path:
-    """The pipeline's file of a file of tests; any other file is returned as it is."""
-    if path.suffix not in _YAML or not path.stem.endswith(_END):
-        return path
-    stem = path.stem.removesuffix(_END)
-    candidates = [path.with_name(stem + suffix) for suffix in (*_YAML, ".py")]
-    return next((each for each in candidates if each.is_file()), candidates[0])
 
 
 def has_tests(path: Path) -> bool:

@@ -123,3 +123,12 @@ def test_a_file_with_errors_in_what_is_needed_is_refused_without_spark(tmp_path:
     with pytest.raises(CheckError, match="nowhere"):
         resolve(PreviewRequest(str(file), "sells"))
     assert resolve(PreviewRequest(str(file), "trades")).name == "trades"
+
+
+def test_an_error_that_the_file_silences_does_not_refuse_a_preview(tmp_path: Path):
+    file = tmp_path / "silenced.yaml"
+    comment = "# penstock: allow columns-exist because the table gets it tomorrow"
+    text = f"sources:\n  a: {{rate: {{}}}}\nsteps:\n  {comment}\n  b: SELECT nope FROM a\n"
+    file.write_text(f"{text}sinks:\n  c: {{from: b, memory: }}\n")
+
+    assert resolve(PreviewRequest(str(file), "b")).name == "b"

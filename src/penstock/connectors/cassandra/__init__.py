@@ -113,7 +113,7 @@ class CassandraSink(CassandraOptions, SinkOptions):
         default=None, description="Create keyspace and table if they do not exist: {key: [column]}."
     )
 
-    @field_validator("create", mode="before")
+    @field_validator("create", mode="before", json_schema_input_type=_Create | Literal[False] | None)
     @classmethod
     def _has_a_key(cls, create: object) -> object:
         if create is True:
