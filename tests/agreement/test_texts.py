@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.agreement.oracle import verdict
 from tests.agreement.texts import pipeline_of, read_texts
 
 from penstock.checks import check
-from penstock.model import errors
+from penstock.engine.deep_check import check_in
+from penstock.model import Pipeline, errors
 
 WRONG, RIGHT = read_texts("wrong.txt"), read_texts("right.txt")
+STREAMING = [line.split(" ", 1) for line in read_texts("streaming.txt")]
 
 
 def test_there_are_a_hundred_of_each():
@@ -18,11 +21,11 @@ def test_there_are_a_hundred_of_each():
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_mistake_is_found_at_its_step(text: str):
+def test_a_mistake_is_found_at_its_line(text: str):
     found = errors(check(pipeline_of(text)))
 
     assert found
-    assert all("step" in finding.says for finding in found)
+    assert {finding.at.line for finding in found} == {17}
 
 
 @pytest.mark.parametrize("text", RIGHT)
@@ -30,12 +33,26 @@ def test_what_spark_accepts_has_no_error(text: str):
     assert errors(check(pipeline_of(text))) == []
 
 
-def test_spark_refuses_the_wrong_and_accepts_the_right(spark, tmp_path):
-    verdicts = {}
-    for place, text in enumerate([*WRONG, *RIGHT]):
-        folder = tmp_path / str(place)
-        folder.mkdir()
-        verdicts[text] = verdict(spark, pipeline_of(text), folder)
+def test_spark_refuses_the_wrong_by_the_same_rules_and_accepts_the_right(spark, tmp_path):
+    wrong = {text: pipeline_of(text) for text in WRONG}
+    streaming = {text: pipeline_of(text, mode) for mode, text in STREAMING}
+    right = {text: pipeline_of(text) for text in RIGHT}
 
-    assert [text for text in WRONG if not verdicts[text]] == []
-    assert {text: verdicts[text] for text in RIGHT if verdicts[text]} == {}
+    rules = {
+        text: (_rules(check(pipeline)), _rules(_ask_spark(spark, pipeline, tmp_path)))
+        for text, pipeline in {**wrong, **streaming}.items()
+    }
+    refused = [text for text, pipeline in right.items() if errors(_ask_spark(spark, pipeline, tmp_path))]
+
+    assert {text: found for text, found in rules.items() if not found[0] & found[1]} == {}
+    assert refused == []
+
+
+def _ask_spark(spark, pipeline: Pipeline, folder: Path):
+    empty = folder / str(len(list(folder.iterdir())))
+    empty.mkdir()
+    return check_in(spark, pipeline, empty)
+
+
+def _rules(findings) -> set[str]:
+    return {finding.rule for finding in errors(findings)}

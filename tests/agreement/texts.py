@@ -1,7 +1,8 @@
 """SQL texts with one mistake each, and right ones with syntax that only Spark has, each in a pipeline of its own.
 
-wrong.txt   a column, a function or a type that Spark refuses, one text a line
-right.txt   what Spark accepts
+wrong.txt       a column, a function or a type that Spark refuses, one text a line
+right.txt       what Spark accepts
+streaming.txt   an output mode, and what Spark cannot do with a stream in it
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ def read_texts(name: str) -> list[str]:
     return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
 
 
-def pipeline_of(text: str) -> Pipeline:
+def pipeline_of(text: str, mode: str = "") -> Pipeline:
     """A pipeline with a text as its step."""
     # Windows of sessions are written when they have ended.
-    mode = "append" if "session_window" in text else "update"
+    mode = mode or ("append" if "session_window" in text else "update")
     sinks = [f"  out: {{from: step, console: {{}}, mode: {mode}}}"]
     sinks += [f"  {name}_out: {{from: {name}, console: {{}}}}" for name in ("orders", "files")]
     # `rates` is read by this step.

@@ -7,7 +7,7 @@ file, who can run any Python anyway; SQL from a browser is checked with Spark's 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Literal
 
 from penstock.checks.plan import Mistake
@@ -37,6 +37,9 @@ def sql_is_one_select(pipeline: Pipeline) -> Iterator[Finding]:
         elif second is not None:
             says = f"step {step.name!r} has a second statement, starting with {second.text!r}"
             yield _finding("sql-is-one-select", step, second.start, says, "make it a separate step")
+        elif (empty := _find_empty_select(parsed)) is not None:
+            says = f"step {step.name!r} has a SELECT that selects nothing"
+            yield _finding("sql-is-one-select", step, empty, says, "name columns, or write *")
         elif _writes(parsed):
             says = f"step {step.name!r} writes, and a step is one SELECT"
             yield _finding("sql-is-one-select", step, _find_write(parsed), says, "use a sink to write")
@@ -114,6 +117,17 @@ def _writes(parsed: Parsed) -> bool:
         return not _is_query(parsed.tree)
     words = [token.text.upper() for token in parsed.tokens if token.type == "word"]
     return any(second in _WRITES.get(first, ()) for first, second in pairwise(words))
+
+
+def _find_empty_select(parsed: Parsed) -> int | None:
+    """Where a SELECT without columns starts; None if there is none."""
+    before = None
+    for token, following in zip_longest(parsed.tokens, parsed.tokens[1:]):
+        ends = following is None or following.text.upper() in (")", "FROM", "WHERE", "UNION")
+        if token.type == "word" and token.text.upper() == "SELECT" and ends and before != ".":
+            return token.start
+        before = token.text
+    return None
 
 
 def _find_write(parsed: Parsed) -> int:

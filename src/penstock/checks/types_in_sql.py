@@ -46,6 +46,8 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 WINDOW = parse_type("struct<start:timestamp,end:timestamp>")
 _WITH_UNIT = ("dateadd", "date_add", "datediff", "date_diff", "timestampadd", "timestampdiff")
 """Calls that may begin with a unit of time."""
+_MOST_ASKED = 3
+"""Spark was asked about calls of at most so many arguments."""
 _SHORT = 40
 
 
@@ -151,7 +153,7 @@ class Typist:
         found = owner.part(name)
         if found is None and owner.parts:
             says = f"{'.'.join(path)!r} has no field {name!r}"
-            self._report(node, says, did_you_mean(name, [each.name for each in owner.parts]))
+            self._report(node, says, did_you_mean(name, [each.name for each in owner.parts]), "columns-exist")
         if found is None or of is owner:
             return found
         return Type("array", parts=(Column("element", found),))
@@ -186,7 +188,8 @@ class Typist:
             says = f"{name}() takes {_count(function.counts)}, not {len(arguments)}"
             self._report(node, says, f"correct the arguments of {name}")
             return None
-        self._check_types(function, arguments, types)
+        if len(arguments) <= _MOST_ASKED or function.counts.endswith("+"):
+            self._check_types(function, arguments, types)
         return _generic(name, types) or function.result_of(types[0] if types else None)
 
     def _check_types(self, function: Function, arguments: list[Any], types: list[Type | None]) -> None:
@@ -242,9 +245,9 @@ class Typist:
             self._report(node, f"{_show(node.this)} is {of} and has no elements", "only arrays and maps have elements")
         return of.part("element") or of.part("value")
 
-    def _report(self, node: Any, says: str, fix: str) -> None:
+    def _report(self, node: Any, says: str, fix: str, rule: str = "types-fit") -> None:
         start = next((each.meta["start"] for each in node.walk(bfs=False) if "start" in each.meta), None)
-        found = Mistake("types-fit", start or 0, says, fix)
+        found = Mistake(rule, start or 0, says, fix)
         if found not in self.mistakes:
             self.mistakes.append(found)
 

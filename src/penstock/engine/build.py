@@ -9,7 +9,8 @@ from penstock.connector import SourceOptions, StaticTable, Stream
 from penstock.engine.decode import decode
 from penstock.errors import BuildError, CallError, PenstockError
 from penstock.model import Location, Node, Pipeline, Source, Step, Watermark
-from penstock.spark.errors import error_class, find_offset, is_transient_at_start, summary
+from penstock.spark.errors import error_class, find_offset, is_transient_at_start
+from penstock.spark.refusals import ANY_REFUSAL, translate
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ Read = Callable[[Source, "SparkSession"], "DataFrame"]
 class PlacedError(BuildError):
     """Spark refuses a source, a step or a sink, at a line of the user's file."""
 
-    def __init__(self, at: Location, says: str) -> None:
-        self.at, self.says = at, says
-        super().__init__(f"{at}: {says}")
+    def __init__(self, at: Location, says: str, fix: str = "", rule: str = ANY_REFUSAL) -> None:
+        self.at, self.says, self.fix, self.rule = at, says, fix, rule
+        super().__init__(f"{at}: {says}" + (f"; {fix}" if fix else ""))
 
 
 def from_connector(source: Source, spark: SparkSession) -> DataFrame:
@@ -122,9 +123,10 @@ def locate(node: Node, error: Exception) -> Location:
     return node.locate(offset) if isinstance(node, Step) and offset is not None else node.at
 
 
-def refuse(what: str, node: Node, error: Exception) -> PlacedError:
+def refuse(what: str, node: Node, error: Exception, where: str = "") -> PlacedError:
     """Spark's refusal, at the place in the user's file that it is about."""
-    found = PlacedError(locate(node, error), f"{what} {node.name!r}: {summary(error)}")
+    refusal = translate(error)
+    found = PlacedError(locate(node, error), f"{what} {node.name!r}{where}: {refusal.says}", refusal.fix, refusal.rule)
     found.retry = is_transient_at_start(error_class(error), f"{type(error).__name__}: {error}")
     return found
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import jars
 from penstock.connectors.files import FileSource
-from penstock.engine.build import PlacedError, build_step, in_order, locate, read_source, send_python_files
+from penstock.engine.build import PlacedError, build_step, in_order, read_source, refuse, send_python_files
 from penstock.engine.prepare import absolute
 from penstock.engine.targets import locate_in_target, rows_for
 from penstock.errors import PenstockError
@@ -30,6 +30,9 @@ from penstock.spark.session import session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_QUICK_START = "-XX:TieredStopAtLevel=1"
+"""Less than half the CPU time: nothing here runs long enough for the optimizing compiler."""
 _CHECKER_OFF = "spark.sql.streaming.unsupportedOperationCheck"
 
 
@@ -50,6 +53,7 @@ def check_in(spark: SparkSession, pipeline: Pipeline, folder: Path) -> list[Find
 def _session(pipeline: Pipeline, folder: Path) -> Iterator[SparkSession]:
     """A small local session with the file's settings; only Avro needs a jar, and a master is not asked."""
     asked = {key: value for key, value in pipeline.spark.items() if key not in ("master", "spark.master")}
+    asked[_JAVA_OPTIONS] = " ".join(filter(None, [asked.get(_JAVA_OPTIONS), _QUICK_START]))
     groups = [group for group in pipeline.jar_groups if group == "avro"]
     spark = session(pipeline.name, master="local[1]", asked=asked, jars=jars.paths(groups), log=folder / "check.log")
     try:
@@ -85,7 +89,7 @@ class _Check:
             fix = "test it with 'penstock test', or start it"
             self.findings.append(Finding("columns-are-known", source.at, says, fix, severity="warning"))
         except PenstockError as error:
-            self._note("spark-accepts-it", source, error)
+            self._note(source, error)
 
     def _step(self, step: Step) -> None:
         if not all(name in self.streams for name in step.reads):
@@ -94,7 +98,7 @@ class _Check:
         try:
             self.streams[step.name] = build_step(step, self.streams, self.spark, {})
         except PenstockError as error:
-            self._note("spark-accepts-it", step, error)
+            self._note(step, error)
 
     def _streaming(self, sink: Sink) -> None:
         """Ask Spark's streaming checker; its answer belongs to the first steps that it gives for their own rows too."""
@@ -107,9 +111,9 @@ class _Check:
         guilty = [step for step in steps if all(refused.get(name) is None for name in step.reads)]
         if guilty:
             for step in guilty:
-                self._note("spark-accepts-it", step, refused[step.name], f" for sink {sink.name!r} (mode {sink.mode})")
+                self._note(step, refused[step.name], f" for sink {sink.name!r} (mode {sink.mode})")
         else:
-            self._note("spark-accepts-it", sink, error)
+            self._note(sink, error)
 
     def _refusal(self, sink: Sink, name: str) -> Exception | None:
         if not self.streams[name].isStreaming or self.spark.conf.get(_CHECKER_OFF, "true") == "false":
@@ -140,13 +144,10 @@ class _Check:
         at = locate_in_target(target, error)
         self.findings.append(Finding("columns-fit-sink", at, f"sink {sink.name!r}:{named} {says}"))
 
-    def _note(self, rule: str, node: Source | Step | Sink, error: Exception | None, where: str = "") -> None:
+    def _note(self, node: Source | Step | Sink, error: Exception | None, where: str = "") -> None:
         assert error is not None
-        if isinstance(error, PlacedError):
-            at, says = error.at, error.says
-        else:
-            at, says = locate(node, error), f"{type(node).__name__.lower()} {node.name!r}{where}: {summary(error)}"
-        self.findings.append(Finding(rule, at, says))
+        found = error if isinstance(error, PlacedError) else refuse(type(node).__name__.lower(), node, error, where)
+        self.findings.append(Finding(found.rule, found.at, found.says, found.fix))
 
     def _empty(self, source: Source, spark: SparkSession) -> DataFrame:
         from pyspark.sql.types import StructType

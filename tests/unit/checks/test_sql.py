@@ -77,6 +77,8 @@ def test_a_select_over_streams_is_fine(findings, sql):
         ("EXPLAIN SELECT 1", "a.yaml:4:5: step 's' starts with 'EXPLAIN', and a step is one SELECT"),
         ("SELEC * FROM trades", "a.yaml:4:5: step 's' starts with 'SELEC', and a step is one SELECT"),
         ("-- nothing", "a.yaml:4:5: step 's' has no SQL in it"),
+        ("SELECT", "a.yaml:4:5: step 's' has a SELECT that selects nothing"),
+        ("SELECT value FROM (SELECT FROM trades)", "a.yaml:4:24: step 's' has a SELECT that selects nothing"),
         (";", "a.yaml:4:5: step 's' starts with ';', and a step is one SELECT"),
         (
             "SELECT * FROM trades;\nDROP TABLE x",
