@@ -131,3 +131,25 @@ sinks: {visits_out: {from: counted, files: {path: out, format: json}}}
     project.run(text)
 
     assert project.written("out", "json", "who string, n bigint") == [("ann", 2), ("ann", 3), ("bob", 1)]
+
+
+def test_the_first_rows_of_each_group_are_ranked_and_the_newest_of_each_key_is_kept(project):
+    project.put("input/1.json", row("10:05", "ann", 5) + row("10:00", "ann", 1) + row("10:01", "bob", 7), at=1)
+    project.put("input/2.json", row("10:03", "ann", 9) + row("10:02", "eve", 3), at=2)
+
+    project.run(
+        "name: best" + SOURCE + "steps:\n"
+        "  best: {top: {from: rows, by: [who], order_by: amount desc, n: 2}}\n"
+        "  newest: {latest: {from: rows, by: [who], order_by: [at]}}\n"
+        "sinks:\n"
+        "  top_out: {from: best, memory: {}, mode: complete}\n"
+        "  latest_out: {from: newest, memory: {}, mode: complete}\n"
+    )
+
+    ranked = sorted((who, rank, amount) for _, who, amount, rank in project.rows("top_out"))
+    assert ranked == [("ann", 1, 9), ("ann", 2, 5), ("bob", 1, 7), ("eve", 1, 3)]
+    assert sorted((who, amount) for _, who, amount in project.rows("latest_out")) == [
+        ("ann", 5),
+        ("bob", 7),
+        ("eve", 3),
+    ]

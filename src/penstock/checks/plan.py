@@ -82,6 +82,8 @@ class Plan:
     """What the user wrote, where a rule shows it."""
     says_place: SqlPlace | None = None
     """Where that is, if it is not where the operator is."""
+    instead: str = ""
+    """What to write instead of an operator that streams do not have, where that is known."""
     calls: frozenset[str] = frozenset()
     """The functions that its own expressions call, in lower case."""
     mode: str = ""

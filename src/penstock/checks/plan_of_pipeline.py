@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from penstock.checks.ddl import DdlError, parse_columns
+from penstock.checks.ddl import DdlError, Type, parse_columns
 from penstock.checks.plan import Column, Mistake, Plan
 from penstock.checks.sql_text import sql_text, target_selections
 from penstock.model import Pipeline, Source, Step
@@ -12,6 +12,7 @@ from penstock.steps.dedupe import DedupeStep
 from penstock.steps.lookup import LookupStep
 from penstock.steps.processor import ProcessorStep
 from penstock.steps.running import RunningStep
+from penstock.steps.top import LatestStep, TopStep
 
 _STRUCTURED = ("json", "csv", "avro")
 _KEPT = "_analysis"
@@ -68,6 +69,8 @@ def _of_step(step: Step, known: Analysis) -> Plan:
     if isinstance(what, RunningStep) and below is not None:
         columns = below.columns and (*below.columns, *(Column(name) for name in what.totals))
         return Plan("stateful", step.at, step.name, children, columns, streams, mode="append")
+    if isinstance(what, TopStep | LatestStep) and below is not None:
+        return _of_top(step, what, below)
     if isinstance(what, ProcessorStep):
         return Plan("stateful", step.at, step.name, children, _of_ddl(what.output, what.event_time), streams=streams)
     if isinstance(what, LookupStep) and below is not None:
@@ -75,6 +78,19 @@ def _of_step(step: Step, known: Analysis) -> Plan:
         columns = (*below.columns, *added) if below.columns and added else None
         return Plan("project", step.at, step.name, (below,), columns, below.streams)
     return Plan("unknown", step.at, step.name, children, streams=streams)
+
+
+def _of_top(step: Step, what: TopStep | LatestStep, below: Plan) -> Plan:
+    """An aggregation by the key; only the columns of the key keep their watermark."""
+    found = [below.column(name) for name in what.by] if below.columns is not None else [None]
+    keys = None if None in found else tuple(column for column in found if column is not None)
+    names = {name.lower() for name in what.by}
+    columns = below.columns and tuple(
+        column if column.name.lower() in names else replace(column, has_watermark=False) for column in below.columns
+    )
+    if columns and isinstance(what, TopStep):
+        columns = (*columns, Column(what.rank, type=Type("int")))
+    return Plan("aggregate", step.at, step.name, (below,), columns, below.streams, keys)
 
 
 def _of_source(source: Source) -> Plan:

@@ -22,6 +22,7 @@ from penstock.sql import parse
 from penstock.text import did_you_mean
 
 _WINDOWS = ("window", "session_window")
+_RANKS = ("row_number", "rank", "dense_rank")
 _CONDITIONS = ("where", "having", "qualify")
 _KEPT = frozenset(
     [
@@ -260,7 +261,8 @@ class SqlPlanner:
         self._resolve(node, scope)
         windows = [each for part in _own_parts(node) for each in _nodes(part) if isinstance(each, exp.Window)]
         if windows:
-            below = self._node("over", windows[0], below, says=windows[0].this.sql("spark"))
+            instead = _suggest_step(windows[0], node)
+            below = self._node("over", windows[0], below, says=windows[0].this.sql("spark"), instead=instead)
         for part in node.expressions:
             below = self._with_subqueries(part, below, scope)
         columns = self._columns(node, scope)
@@ -508,6 +510,20 @@ class SqlPlanner:
             if inner.streams:
                 below = self._node("subquery", query, below, columns=below.columns)
         return below
+
+
+def _suggest_step(window: exp.Window, node: exp.Select) -> str:
+    """The `top` step that does what ROW_NUMBER() OVER (...) is for; empty if that is unclear."""
+    order, by = window.args.get("order"), window.args.get("partition_by") or []
+    table = node.args["from_"].this if node.args.get("from_") and not node.args.get("joins") else None
+    if order is None or not isinstance(table, exp.Table) or _name(window.this) not in _RANKS:
+        return ""
+    first = order.expressions[0]
+    if not all(isinstance(each, exp.Column) for each in (*by, first.this)):
+        return ""
+    way = " desc" if first.args.get("desc") else ""
+    keys = ", ".join(each.name for each in by)
+    return f"top: {{from: {table.name}, by: [{keys}], order_by: {first.this.name}{way}, n: 10}}"
 
 
 def _is_right(scope: Scope, column: exp.Column, lefts: int) -> bool | None:

@@ -110,12 +110,17 @@ def _of(plan: Plan, kind: str) -> list[Plan]:
     return [each for each in plan.walk() if each.operator == kind and each.streams]
 
 
+_INSTEAD_OF_OVER = (
+    "use a 'running' step for totals, 'top' or 'latest' for the best or newest rows, 'dedupe' for the first"
+)
+
+
 def streams_are_not_windowed(pipeline: Pipeline) -> Iterator[Finding]:
     """OVER (...) is not used on a stream."""
     for _, plan in _queries(pipeline):
         for each in _of(plan, "over"):
             says = f"step {each.step!r} computes {each.says} OVER a stream, which Spark cannot do"
-            fix = "use a 'running' step for totals, max_by(x, y) with GROUP BY for the best, 'dedupe' for the first"
+            fix = f"use a step {{{each.instead}}}" if each.instead else _INSTEAD_OF_OVER
             yield Finding("streams-are-not-windowed", each.at, says, fix)
 
 

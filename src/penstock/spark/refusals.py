@@ -98,7 +98,7 @@ _SENTENCES = (
         r"Non-time-based windows? (?:are|is) not supported|NON_TIME_WINDOW_NOT_SUPPORTED",
         "streams-are-not-windowed",
         "it computes an analytic function (OVER) of a stream, which Spark cannot do",
-        "use a 'running' step for totals, max_by(x, y) with GROUP BY for the best, 'dedupe' for the first",
+        "use a 'running' step for totals, 'top' or 'latest' for the best or newest rows, 'dedupe' for the first",
     ),
     _Sentence(
         r"Limits are not supported", "streams-are-whole", "it has LIMIT in mode update", "use max_by(row, column, n)"

@@ -9,7 +9,9 @@ from penstock.steps.processor import ProcessorStep
 from penstock.steps.python import PythonStep
 from penstock.steps.running import RunningStep
 from penstock.steps.sql import SqlStep
+from penstock.steps.top import LatestStep, TopStep
 
 STEPS: dict[str, type[StepOptions]] = {
-    step.kind: step for step in (DedupeStep, LookupStep, ProcessorStep, PythonStep, RunningStep, SqlStep)
+    step.kind: step
+    for step in (DedupeStep, LatestStep, LookupStep, ProcessorStep, PythonStep, RunningStep, SqlStep, TopStep)
 }

@@ -185,3 +185,39 @@ def test_state_that_grows_without_limit_is_told(step: str, says: str):
         f"step 's' {says}: its state grows without limit" for says in [says] if says
     ]
     assert all(each.severity == "warning" for each in found)
+
+
+@pytest.mark.parametrize(
+    ("sql", "fix"),
+    [
+        (
+            "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY id DESC) AS n FROM a) WHERE n <= 3",
+            "use a step {top: {from: a, by: [kind], order_by: id desc, n: 10}}",
+        ),
+        (
+            "SELECT id FROM a QUALIFY rank() OVER (ORDER BY at) = 1",
+            "use a step {top: {from: a, by: [], order_by: at, n: 10}}",
+        ),
+        ("SELECT sum(id) OVER (PARTITION BY kind) AS s FROM a", "use a 'running' step for totals"),
+    ],
+)
+def test_rows_with_numbers_are_pointed_to_a_top_step(sql: str, fix: str):
+    text = TEXT.format(watermark=WATERMARK, steps=f"  s: {sql}\n{READ_ALL}", mode="append", trigger="default")
+
+    (found,) = [each for each in check(load_text(text.encode(), "a.yaml")) if each.rule == "streams-are-not-windowed"]
+
+    assert found.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("steps", "mode", "expected"),
+    [
+        (("{top: {from: a, by: [kind], order_by: id desc, n: 3}}",), "update", []),
+        (("{latest: {from: a, by: [kind], order_by: at}}",), "append", ["append-has-watermark"]),
+        (("{latest: {from: a, by: [at], order_by: id}}",), "append", []),
+        (("{top: {from: a, by: [knd], order_by: [id, kindd], n: 3}}",), "update", ["columns-exist", "columns-exist"]),
+        (("{top: {from: a, by: [kind], order_by: id, n: 3}}", "SELECT rank + 1 AS r, kind FROM r0"), "update", []),
+    ],
+)
+def test_top_and_latest_are_aggregations(steps: tuple[str, ...], mode: str, expected: list[str]):
+    assert rules(*steps, mode=mode) == expected
