@@ -15,10 +15,9 @@ from penstock.cli._feeds import TargetOptions, parse_target, secret
 from penstock.connectors.kafka import EMBEDDED
 from penstock.errors import CallError
 from penstock.feeds import FEEDS, STREAMS, TEXTS, Record, Shape, recording
-from penstock.feeds.disorder import Disorder, DisorderInjector
 from penstock.feeds.http import HttpStream, Resume, utc_now
 from penstock.feeds.loop import FeedLoop
-from penstock.feeds.pace import Live, Pace, RecordedPace, Steady, Unpaced
+from penstock.feeds.pace import Disorder, DisorderInjector, Live, Pace, RecordedPace, Steady, Unpaced
 from penstock.feeds.replay import Replay
 from penstock.text import did_you_mean, join_words
 

@@ -13,8 +13,8 @@ from penstock.model import Pipeline, Sink
 from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, texts
 from penstock.storage.files import digest
-from penstock.storage.journal import KEPT, Record
 from penstock.storage.layout import Storage
+from penstock.storage.ledger import KEPT, Record
 from penstock.storage.state import digests
 from penstock.storage.verify import SinkStorage, log_entries, output_path
 from penstock.watch.snapshot import snapshot

@@ -19,7 +19,7 @@ from penstock.load.settings import (
     read_watermarks,
     read_webhooks,
 )
-from penstock.load.spark_names import suggest_key
+from penstock.load.validate import suggest_key
 from penstock.load.variables import check_secrets
 from penstock.model import Finding, Pipeline
 

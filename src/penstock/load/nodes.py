@@ -15,11 +15,10 @@ from penstock.connectors import SINKS, SOURCES
 from penstock.load.decode import KEYS as DECODE_KEYS
 from penstock.load.decode import read_decode, read_value
 from penstock.load.reader import Reader
-from penstock.load.spark_names import suggest_key
-from penstock.load.sql_names import find_table_names
-from penstock.load.validate import read_options
+from penstock.load.validate import read_options, suggest_key
 from penstock.model import Keys, Sink, Source, Step, Target, Trigger, Watermark
 from penstock.options import DURATION, Duration, Options, Secret
+from penstock.sql import find_table_names
 from penstock.steps import STEPS
 from penstock.text import join_words, nearest, show
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from penstock.load.python_text import LiteralText
+from penstock.load.text_map import LiteralText
 from penstock.model import Finding, Keys, Location, Silence, TextMap, closest
 from penstock.options import Secret
 

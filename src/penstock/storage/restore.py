@@ -15,9 +15,8 @@ from penstock.errors import PenstockError
 from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, damage, differs_from_crc
 from penstock.storage.files import RecordError, digest, write_record
-from penstock.storage.journal import Record
 from penstock.storage.layout import BACKED_UP, Storage
-from penstock.storage.ledger import Intent, read_entry, read_intent, target_names
+from penstock.storage.ledger import Intent, Record, read_entry, read_intent, target_names
 from penstock.storage.state import find_damage, stores
 from penstock.storage.verify import (
     SinkStorage,

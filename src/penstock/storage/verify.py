@@ -13,9 +13,8 @@ from urllib.parse import unquote, urlsplit
 from penstock.storage import files
 from penstock.storage.checkpoint import Checkpoint, damage, differs_from_crc
 from penstock.storage.files import RecordError, digest
-from penstock.storage.journal import Journal, Record
 from penstock.storage.layout import Storage
-from penstock.storage.ledger import Entry, Intent, read_entries, read_entry, read_intent, target_names
+from penstock.storage.ledger import Entry, Intent, Journal, Record, read_entries, read_entry, read_intent, target_names
 from penstock.storage.state import changes_to_load, find_damage, stores
 
 RESTORE = "`penstock checkpoint restore` restores it"

@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import islice
 
 from penstock.feeds import FEEDS, Record
-from penstock.feeds.disorder import Disorder, DisorderInjector
+from penstock.feeds.pace import Disorder, DisorderInjector
 
 
 def disorder(count: int = 2000, **how: float) -> tuple[list[Record], list[Record], DisorderInjector]:

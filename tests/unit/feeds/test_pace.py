@@ -6,9 +6,8 @@ import pytest
 from tests.unit.feeds.clocks import FakeClock, FakeTarget
 
 from penstock.feeds import FEEDS, Record
-from penstock.feeds.disorder import Disorder, DisorderInjector
 from penstock.feeds.loop import FeedLoop
-from penstock.feeds.pace import Burst, Live, RecordedPace, Steady, Unpaced
+from penstock.feeds.pace import Burst, Disorder, DisorderInjector, Live, RecordedPace, Steady, Unpaced
 from penstock.feeds.records import NOTHING
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from penstock.connectors import SINKS, SOURCES
 from penstock.load import nodes
-from penstock.load.spark_names import _NAMES
-from penstock.load.validate import option_names
+from penstock.load.validate import _NAMES, option_names
 
 SINK = "sinks: {b: {from: a, console: }}\n"
 

@@ -9,8 +9,7 @@ import pytest
 from penstock.errors import CallError
 from penstock.load import load
 from penstock.preview.query import SELECT_NAME, Limits, find_stream, subgraph
-from penstock.preview.request import PreviewRequest, resolve
-from penstock.preview.select import with_select
+from penstock.preview.request import PreviewRequest, resolve, with_select
 
 FILE = """
 sources:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.model import Restart
 from penstock.spark.errors import is_retryable, is_transient_at_start
-from penstock.supervise.policy import Restarts, Watchdog
+from penstock.supervise.supervisor import Restarts, Watchdog
 
 STEADY = Restart(limit=4, within_seconds=100, backoff_seconds=1, most_seconds=5, jitter=0, healthy_seconds=50)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.load.sql_names import find_table_names
+from penstock.sql import find_table_names
 
 KNOWN = {"trades": "trades", "clicks": "clicks"}
 
