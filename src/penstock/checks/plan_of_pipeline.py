@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.checks.ddl import DdlError, Type, parse_columns
-from penstock.checks.plan import Column, Mistake, Plan
+from penstock.checks.ddl import DdlError, Type, first_repeated, parse_columns
+from penstock.checks.plan import Column, Equality, Mistake, Plan
 from penstock.checks.sql_text import sql_text, target_selections
 from penstock.model import Pipeline, Source, Step
 from penstock.steps.dedupe import DedupeStep
+from penstock.steps.join import JoinStep
 from penstock.steps.lookup import LookupStep
 from penstock.steps.processor import ProcessorStep
 from penstock.steps.running import RunningStep
@@ -69,6 +70,8 @@ def _of_step(step: Step, known: Analysis) -> Plan:
     if isinstance(what, RunningStep) and below is not None:
         columns = below.columns and (*below.columns, *(Column(name) for name in what.totals))
         return Plan("stateful", step.at, step.name, children, columns, streams, mode="append")
+    if isinstance(what, JoinStep) and len(children) == 2:
+        return _of_join(step, what, *children)
     if isinstance(what, TopStep | LatestStep) and below is not None:
         return _of_top(step, what, below)
     if isinstance(what, ProcessorStep):
@@ -78,6 +81,23 @@ def _of_step(step: Step, known: Analysis) -> Plan:
         columns = (*below.columns, *added) if below.columns and added else None
         return Plan("project", step.at, step.name, (below,), columns, below.streams)
     return Plan("unknown", step.at, step.name, children, streams=streams)
+
+
+def _of_join(step: Step, what: JoinStep, left: Plan, right: Plan) -> Plan:
+    """A join of two streams with a bound, which ends if both have a watermark."""
+    on, columns = None, None
+    if left.columns is not None and right.columns is not None:
+        ends = all(any(column.has_watermark for column in plan.columns or ()) for plan in (left, right))
+        on = Equality(has_keys=True, ends_left=ends, ends_right=ends)
+        keys = {name.lower() for name in what.on.values()}
+        plain = {column.name: column.name for column in right.columns if column.name.lower() not in keys}
+        added = [(new, right.column(name)) for new, name in (what.columns or plain).items()]
+        columns = (*left.columns, *(replace(found or Column(new), name=new) for new, found in added))
+        if first_repeated(column.name for column in columns) is not None:
+            # Reported by columns_are_unambiguous.
+            columns = None
+    says = f"{what.left} and {what.right}"
+    return Plan("join", step.at, step.name, (left, right), columns, True, side=what.side, on=on, says=says)
 
 
 def _of_top(step: Step, what: TopStep | LatestStep, below: Plan) -> Plan:

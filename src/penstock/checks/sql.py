@@ -15,6 +15,7 @@ from penstock.checks.plan_of_pipeline import analyse
 from penstock.checks.sql_text import find_table, is_plain, sql_steps
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Parsed, Token, parse
+from penstock.steps.join import JoinStep
 from penstock.text import did_you_mean, nearest
 
 _JAVA = frozenset({"reflect", "java_method", "try_reflect"})
@@ -300,8 +301,18 @@ def _unknown_functions(text: str) -> Iterator[Mistake]:
 
 
 def columns_are_unambiguous(pipeline: Pipeline) -> Iterator[Finding]:
-    """A column that SQL names without its table is in one table only."""
+    """A column that SQL names without its table is in one table only, and so is one that a join step adds."""
     yield from _mistakes(pipeline, "columns-are-unambiguous")
+    plans = analyse(pipeline).plans
+    for step in pipeline.steps:
+        sides = [plans.get(name) for name in step.reads] if isinstance(step.what, JoinStep) else []
+        if not isinstance(step.what, JoinStep) or any(plan is None or plan.columns is None for plan in sides):
+            continue
+        left, right = ([column.name for column in plan.columns or ()] for plan in sides if plan is not None)
+        twice = step.what.find_repeated(left, right)
+        if twice is not None:
+            says, fix = step.what.explain_repeated(twice)
+            yield Finding("columns-are-unambiguous", step.at, f"step {step.name!r}: {says}", fix)
 
 
 def types_fit(pipeline: Pipeline) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from penstock.checks.plan import Column, Plan
 from penstock.checks.plan_of_pipeline import analyse
 from penstock.model import Finding, Pipeline, Sink
 from penstock.options import quote
+from penstock.steps.join import JoinStep
 from penstock.steps.running import RunningStep
 
 _IDS = "monotonically_increasing_id"
@@ -198,10 +199,29 @@ def joins_keep_streams(pipeline: Pipeline) -> Iterator[Finding]:
 
 def joins_of_streams_end(pipeline: Pipeline) -> Iterator[Finding]:
     """A join of two streams has an equality, and an outer one a watermark and a bound that end the wait."""
+    yield from _joins_without_watermark(pipeline)
     for sink, plan in _queries(pipeline):
         for each in _of(plan, "join"):
             if all(child.streams for child in each.children) and (found := _stream_join(each, sink)):
                 yield Finding("joins-of-streams-end", each.at, f"step {each.step!r}: {found[0]}", found[1])
+
+
+def _joins_without_watermark(pipeline: Pipeline) -> Iterator[Finding]:
+    known = analyse(pipeline).plans
+    for step in pipeline.steps:
+        for name in step.reads if isinstance(step.what, JoinStep) else ():
+            plan = known.get(name)
+            if plan is not None and not plan.streams:
+                says = f"step {step.name!r} joins {name!r}, which is a static table"
+                fix = "join it in SQL: SELECT ... FROM stream JOIN table"
+            elif plan is not None and plan.columns is not None and _have_no_watermark(plan.columns):
+                says, fix = (
+                    f"step {step.name!r} joins {name!r}, which has no watermark",
+                    "add 'watermark' to its source",
+                )
+            else:
+                continue
+            yield Finding("joins-of-streams-end", step.at, says, fix)
 
 
 def _stream_join(join: Plan, sink: Sink) -> tuple[str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.connector import StepOptions
 from penstock.steps.dedupe import DedupeStep
+from penstock.steps.join import JoinStep
 from penstock.steps.lookup import LookupStep
 from penstock.steps.processor import ProcessorStep
 from penstock.steps.python import PythonStep
@@ -13,5 +14,5 @@ from penstock.steps.top import LatestStep, TopStep
 
 STEPS: dict[str, type[StepOptions]] = {
     step.kind: step
-    for step in (DedupeStep, LatestStep, LookupStep, ProcessorStep, PythonStep, RunningStep, SqlStep, TopStep)
+    for step in (DedupeStep, JoinStep, LatestStep, LookupStep, ProcessorStep, PythonStep, RunningStep, SqlStep, TopStep)
 }
