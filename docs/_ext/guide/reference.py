@@ -93,6 +93,7 @@ def rules() -> str:
         parts.append(f"({rule.name})=\n## {rule.name}\n\n{rule.claim}\n\n{rule.why}\n")
         if rule.wrong:
             says = "\n".join(format_finding(finding) for finding in example(rule))
+            parts += [f"`{file}`:\n\n```python\n{text.rstrip()}\n```\n" for file, text in rule.modules.items()]
             parts.append(f"```yaml\n{rule.wrong.rstrip()}\n```\n\n```text\n{says}\n```\n")
     return "\n".join(parts)
 

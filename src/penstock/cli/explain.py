@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import textwrap
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -28,6 +29,8 @@ class Rule:
     why: str
     wrong: str = ""
     """A file that breaks the rule; empty if one file cannot show it."""
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Python modules next to it, by file name."""
 
 
 @cache
@@ -36,7 +39,9 @@ def rules() -> dict[str, Rule]:
     texts = yaml.safe_load((resources.files("penstock.cli") / "rules.yaml").read_text(encoding="utf-8"))
     claims = {rule.__name__.replace("_", "-"): (rule.__doc__ or "").strip() for rule in RULES}
     return {
-        name: Rule(name, each.get("claim") or claims[name], each["why"].strip(), each.get("wrong", ""))
+        name: Rule(
+            name, each.get("claim") or claims[name], each["why"].strip(), each.get("wrong", ""), each.get("modules", {})
+        )
         for name, each in texts.items()
     }
 
@@ -45,7 +50,8 @@ def example(rule: Rule) -> list[Finding]:
     """The findings in the rule's example, as if it were `wrong.yaml` in this folder."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "wrong.yaml")
-        file.write_text(rule.wrong, encoding="utf-8")
+        for name, text in {**rule.modules, file.name: rule.wrong}.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
         return [
             Finding(each.rule, replace(each.at, file="wrong.yaml"), each.says, each.fix, each.severity)
             for each in findings_of(file)[1]
@@ -80,6 +86,8 @@ def command(rule: str | None) -> None:
     click.echo(f"{found.name}: {found.claim}\n")
     click.echo(textwrap.fill(found.why, 100))
     if found.wrong:
-        click.echo(f"\nwrong.yaml:\n{textwrap.indent(found.wrong.rstrip(), '    ')}\n")
+        for file, text in {**found.modules, "wrong.yaml": found.wrong}.items():
+            click.echo(f"\n{file}:\n{textwrap.indent(text.rstrip(), '    ')}")
+        click.echo()
         for finding in example(found):
             click.echo(format_finding(finding))
