@@ -4,7 +4,8 @@ A connector is a frozen class of options; its fields are what a user can write i
 class variable with a default, or one of the capabilities below: small protocols that a connector implements by having
 their methods.
 
-    supervisor   loading and checking: class variables, `jar_groups`, `refuses_mode`, `check_columns`, `columns_warning`
+    supervisor   loading and checking: class variables, `jar_groups`, `user_code`, `refuses_mode`, `check_columns`,
+                 `columns_warning`
     driver       before Spark: `probe`, `with_service_address`, `resolve_remote`, `resume`
                  with Spark: `read` or `read_static` once per start; `open` once per target and start,
                  then `Writer.write` once per batch, from a thread of that target
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -92,6 +93,36 @@ class Batch:
     mode: str = "append"
 
 
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a call of user code, by the names that they have in messages."""
+
+    arguments: tuple[str, ...] = ()
+    by_name: bool = False
+    """Whether they are passed as keywords, so that the parameters must have these names."""
+
+
+@dataclass(frozen=True)
+class UserCode:
+    """Python code that an option names, and how it is called: `check` compares the two and does not run the code."""
+
+    option: str
+    path: str
+    """`module:name`"""
+    call: Call = Call()
+    """How the function is called, or the class."""
+    methods: Mapping[str, Call] = field(default_factory=dict)
+    """How methods of the object that it returns are called."""
+    optional: frozenset[str] = frozenset()
+    """Methods that it need not have."""
+    base: str = ""
+    """The class of Spark that it derives from: a class must, if `is_class`; otherwise it may."""
+    inherited: frozenset[str] = frozenset()
+    """Methods that it need not have if it derives from `base`."""
+    is_class: bool = False
+    """Whether it must be a class; otherwise a function will do."""
+
+
 class ConnectorOptions(Options):
     """What sources and sinks have in common."""
 
@@ -104,6 +135,11 @@ class ConnectorOptions(Options):
     """Whether it imports Python modules from the folder of the pipeline file."""
 
     options: dict[str, Any] = Field(default={}, description="Passed unchanged to Spark's connector.")
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The Python code that options name as `module:name`."""
+        return ()
 
     @property
     def jar_groups(self) -> tuple[str, ...]:
@@ -278,6 +314,11 @@ class StepOptions(Options):
 
     runs_user_code: ClassVar[bool] = False
     """Whether it imports Python modules from the folder of the pipeline file."""
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The Python code that options name as `module:name`."""
+        return ()
 
     @property
     def named_columns(self) -> Mapping[str, Sequence[str]]:

@@ -87,13 +87,15 @@ def sinks() -> str:
 
 
 def rules() -> str:
-    """Every rule with its claim, its reason, a file that breaks it, and the output of `check` for that file."""
+    """Every rule with its claim, its reason, a file that breaks it, the output of `check`, and a file that keeps it."""
     parts = []
     for rule in all_rules().values():
         parts.append(f"({rule.name})=\n## {rule.name}\n\n{rule.claim}\n\n{rule.why}\n")
         if rule.wrong:
             says = "\n".join(format_finding(finding) for finding in example(rule))
-            parts.append(f"```yaml\n{rule.wrong.rstrip()}\n```\n\n```text\n{says}\n```\n")
+            parts += [f"`{file}`:\n\n```python\n{text.rstrip()}\n```\n" for file, text in rule.modules.items()]
+            parts.append(f"Wrong:\n\n```yaml\n{rule.wrong.rstrip()}\n```\n\n```text\n{says}\n```\n")
+            parts.append(f"Right:\n\n```yaml\n{rule.right.rstrip()}\n```\n")
     return "\n".join(parts)
 
 

@@ -22,6 +22,7 @@ from penstock.checks.places import (
     sinks_write_apart,
     storage_is_no_input,
 )
+from penstock.checks.python_code import functions_fit, modules_exist, modules_parse, objects_exist
 from penstock.checks.queries import (
     columns_fit_sink,
     columns_mean_what_they_say,
@@ -96,6 +97,10 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     static_sources_are_tables,
     sinks_read_streams,
     lookups_are_into_tables,
+    modules_exist,
+    modules_parse,
+    objects_exist,
+    functions_fit,
     sql_is_one_select,
     sql_calls_no_java,
     sql_reads_streams_only,

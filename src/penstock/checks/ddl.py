@@ -1,4 +1,11 @@
-"""Parses DDL columns, `name type, name type`, without Spark: the rules `colTypeList` and `dataType` of its grammar."""
+"""Parses DDL columns, `name type, name type`, without Spark: the rules `colTypeList` and `dataType` of its grammar.
+
+PySpark's `StructType.fromDDL` tries three readings, in this order, and so does this module:
+
+    a int, b string              columns
+    struct<a int, b: string>     a type
+    a: int, b: string            the inside of a struct
+"""
 
 from __future__ import annotations
 
@@ -7,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from penstock.checks.collations import COMMON, find_collation
 from penstock.sql import Token, tokenize
-from penstock.text import did_you_mean
+from penstock.text import did_you_mean, join_words
 
 _SYNONYMS = {
     "byte": "tinyint",
@@ -22,14 +30,22 @@ _SYNONYMS = {
     "timestamp_ltz": "timestamp",
 }
 _TRIVIAL = ["boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "binary", "void", "variant"]
-_PARAMETERS = {"char": 1, "varchar": 1, "decimal": 2, "timestamp": 1, "timestamp_ntz": 1, "time": 1}
+_PARAMETERS = {"char": 1, "varchar": 1, "decimal": 2, "time": 1}
 """How many numbers in parentheses a type may have."""
-_PLAIN = (*_TRIVIAL, *_PARAMETERS, *_SYNONYMS, "string", "interval", "geography", "geometry")
+_DEFAULTS = {"decimal": ("10", "0"), "time": ("6",)}
+"""The numbers that are meant if they are missing."""
+_SRIDS = {"geography": ("4326",), "geometry": ("0", "3857", "4326")}
+"""Spatial reference systems that PySpark has."""
+_PLAIN = (*_TRIVIAL, *_PARAMETERS, *_SYNONYMS, *_SRIDS, "timestamp", "timestamp_ntz", "string", "interval")
 _NESTED = ("array", "map", "struct")
 _INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
 _MAX_DEPTH = 50
 _MAX_PRECISION = 38
-_NUMBER = re.compile(r"\d+|\d+[eE][+-]?\d+|\d+(?:\.\d*)?[eE]?\d*(?:[lLsSyYdDfF]|[bB][dD])")
+_MAX_INT = 2**31 - 1
+_NUMBER = re.compile(r"\d+(?:[lsy]|(?:e\d+)?(?:d|f|bd)?)", re.IGNORECASE)
+_UNQUOTED = re.compile(r"[A-Za-z0-9_]+")
+_JAVA_SPACE = "".join(map(chr, range(33)))
+"""What `trim` of Java removes."""
 
 
 class DdlError(ValueError):
@@ -72,14 +88,32 @@ class Column:
 
 @lru_cache(maxsize=256)
 def parse_columns(text: str) -> tuple[Column, ...]:
-    """Parse the top-level columns; DdlError if Spark would reject the text."""
-    words = _Words(_tokens(text))
+    """Parse the top-level columns; DdlError if PySpark would reject the text, or if a column is there twice."""
+    try:
+        return _parse_columns(_Words(_tokens(text)))
+    except DdlError as error:
+        try:
+            return parse_type(f"struct<{text.strip(_JAVA_SPACE)}>").parts
+        except DdlError as inner:
+            # Of two readings that fail, the one that the user meant.
+            raise (inner if _has_colon(text) else error) from None
+
+
+def _parse_columns(words: _Words) -> tuple[Column, ...]:
     if words.next_is("struct") and words.after_next in ("<", "<>"):
         found = _parse_type(words, 0).parts
     else:
         found = _parse_list(words, "", 0)
     _expect_end(words)
     return found
+
+
+def _has_colon(text: str) -> bool:
+    """Whether the first name is followed by a colon."""
+    try:
+        return _Words(_tokens(text)).after_next == ":"
+    except DdlError:
+        return False
 
 
 @lru_cache(maxsize=256)
@@ -135,6 +169,9 @@ _EXAMPLES = {
     "decimal": "(10, 2)",
     "char": "(10)",
     "varchar": "(10)",
+    "geography": "(4326)",
+    "geometry": "(4326)",
+    "identifier": "('name')",
     "not": " NULL",
     "comment": " 'text'",
 }
@@ -172,7 +209,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def _parse_column(words: _Words, depth: int) -> Column:
-    name = _parse_name(words)
+    name = (depth and _parse_identifier_clause(words)) or _parse_name(words)
     if depth:
         words.skip(":")
     if not words.left or words.next_is(",", ">"):
@@ -189,18 +226,43 @@ def _parse_name(words: _Words) -> str:
     token = words.left.pop() if words.left else None
     if token is None:
         raise DdlError("a column is missing", "write 'name type'")
-    if not token.is_name or (token.type == "word" and _NUMBER.fullmatch(token.text)) or token.name == "":
+    if not token.is_name or (token.type == "word" and _NUMBER.fullmatch(token.text)):
         raise DdlError(f"a column's name is missing before {token.text!r}", "write 'name type'")
+    if token.type == "word" and not _UNQUOTED.fullmatch(token.text):
+        says = f"the name {token.name!r} has characters other than a to z, digits and '_'"
+        raise DdlError(says, f"put it in back-ticks: `{token.name}`")
     if words.next_is("-"):
         raise DdlError(f"the name {token.name!r} has a '-' after it", "quote a name with other characters: `a-b`")
     return token.name
 
 
+def _parse_identifier_clause(words: _Words) -> str:
+    """The name in IDENTIFIER('name'), which fields of a struct may have; empty if there is none."""
+    if not words.next_is("identifier") or words.after_next != "(":
+        return ""
+    del words.left[-2:]
+    text = "".join(each.lstrip("rR")[1:-1] for each in _take_strings(words))
+    words.expect(")", "identifier")
+    try:
+        inner = _Words(_tokens(text))
+        name = _parse_name(inner)
+        _expect_end(inner)
+    except DdlError:
+        raise DdlError(f"{text!r} is not one name", "write the name without IDENTIFIER") from None
+    return name
+
+
 def _parse_comment(words: _Words) -> None:
-    if not words.left or words.left[-1].type != "string":
+    if not _take_strings(words):
         words.expect("'", "comment")
-    while words.left and words.left[-1].type == "string":
-        words.take()
+
+
+def _take_strings(words: _Words) -> list[str]:
+    """The strings that are next; Spark has no `$$text$$` here."""
+    found = []
+    while words.left and words.left[-1].type == "string" and not words.left[-1].text.startswith("$"):
+        found.append(words.take())
+    return found
 
 
 def _parse_type(words: _Words, depth: int) -> Type:
@@ -214,16 +276,50 @@ def _parse_type(words: _Words, depth: int) -> Type:
         raise DdlError(f"{word!r} is not a Spark type", _suggest_type(word))
     if name == "interval":
         return Type(name, _parse_fields(words))
+    if name in _SRIDS:
+        return Type(name, _parse_srid(words, name))
+    if name.startswith("timestamp"):
+        return _parse_timestamp(words, word)
     found = Type(name, _parse_parameters(words, name))
-    if name == "timestamp" and words.skip("without", "time", "zone"):
-        return Type("timestamp_ntz")
-    if name == "timestamp":
-        words.skip("with", "local", "time", "zone")
-    elif name == "time":
+    if name == "time":
         words.skip("without", "time", "zone")
     elif name in ("string", "char", "varchar") and words.skip("collate"):
-        _parse_name(words)
+        collation = _parse_collation(words)
+        # UTF8_BINARY is the default, and the types with a length do not show theirs.
+        return Type(name, f" collate {collation}") if name == "string" and collation != "UTF8_BINARY" else found
     return found
+
+
+def _parse_timestamp(words: _Words, word: str) -> Type:
+    if words.next_is("("):
+        raise DdlError(f"{word!r} has no precision in Spark", f"write '{word}'")
+    if word.lower() == "timestamp" and words.skip("without", "time", "zone"):
+        return Type("timestamp_ntz")
+    if word.lower() == "timestamp":
+        words.skip("with", "local", "time", "zone")
+    return Type("timestamp_ntz" if word.lower() == "timestamp_ntz" else "timestamp")
+
+
+def _parse_collation(words: _Words) -> str:
+    parts = [_parse_identifier_clause(words) or _parse_name(words)]
+    while words.skip("."):
+        parts.append(_parse_name(words))
+    found = find_collation(parts)
+    if found is None:
+        name = ".".join(parts)
+        raise DdlError(f"{name!r} is not a collation of Spark", did_you_mean(name, COMMON))
+    return found
+
+
+def _parse_srid(words: _Words, name: str) -> str:
+    """The spatial reference system of a type: `(4326)`, `(any)`."""
+    words.expect("(", name)
+    found = words.take().lower()
+    srid = str(int(found)) if found.isascii() and found.isdigit() else found
+    if srid != "any" and srid not in _SRIDS[name]:
+        raise DdlError(f"'{name}({found})' is not a type of Spark", f"use {join_words([*_SRIDS[name], 'any'])}")
+    words.expect(")", name)
+    return f"({srid})"
 
 
 def _parse_parts(words: _Words, name: str, depth: int) -> tuple[Column, ...]:
@@ -244,21 +340,22 @@ def _parse_parts(words: _Words, name: str, depth: int) -> tuple[Column, ...]:
 
 
 def _parse_parameters(words: _Words, name: str) -> str:
-    if name in ("char", "varchar", "geography", "geometry"):
+    if name in ("char", "varchar"):
         words.expect("(", name)
-    elif name not in _PARAMETERS or not words.skip("("):
+    elif name not in _PARAMETERS:
         return ""
+    elif not words.skip("("):
+        return f"({','.join(_DEFAULTS[name])})"
     numbers = [words.take()]
-    while len(numbers) < _PARAMETERS.get(name, 1) and words.skip(","):
+    while len(numbers) < _PARAMETERS[name] and words.skip(","):
         numbers.append(words.take())
     words.expect(")", name)
     _check_numbers(name, numbers)
-    return f"({','.join(numbers)})" if name not in ("timestamp", "timestamp_ntz") else ""
+    missing = _DEFAULTS.get(name, ())[len(numbers) :]
+    return f"({','.join([*(str(int(number)) for number in numbers), *missing])})"
 
 
 def _check_numbers(name: str, numbers: list[str]) -> None:
-    if name.startswith("geo"):
-        return
     text = f"{name}({', '.join(numbers)})"
     if not all(number.isascii() and number.isdigit() for number in numbers):
         raise DdlError(f"{text!r} needs whole numbers", f"write '{name}{_EXAMPLES.get(name, '(6)')}'")
@@ -267,8 +364,10 @@ def _check_numbers(name: str, numbers: list[str]) -> None:
         raise DdlError(
             f"{text!r} has too many digits", f"use at most {_MAX_PRECISION} digits, and at most as many after the point"
         )
-    if name.startswith("time") and (first > 6 or (name != "time" and first < 6)):
-        raise DdlError(f"{text!r} has a precision that Spark does not have", f"write '{name}'")
+    if name == "time" and first > 6:
+        raise DdlError(f"{text!r} has a precision that Spark does not have", "use 0 to 6")
+    if first > _MAX_INT:
+        raise DdlError(f"{text!r} is too long", f"use at most {_MAX_INT}")
 
 
 def _parse_fields(words: _Words) -> str:

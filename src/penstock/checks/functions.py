@@ -125,5 +125,6 @@ def letter_of(type_: Type | None) -> str | None:
 
 
 def type_of(letter: str) -> Type | None:
-    """The type of a letter; None for a question mark."""
-    return parse_type(LETTERS[letter]) if letter in LETTERS else None
+    """The type of a letter, without digits that Spark was not asked about; None for a question mark."""
+    found = parse_type(LETTERS[letter]) if letter in LETTERS else None
+    return Type(found.name) if found is not None and found.name in ("decimal", "time") else found

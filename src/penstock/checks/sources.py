@@ -80,10 +80,14 @@ def schemas_parse(pipeline: Pipeline) -> Iterator[Finding]:
     for source in pipeline.sources:
         for keys, text in _ddls(source):
             try:
-                parse_columns(text)
+                found = parse_columns(text)
             except DdlError as error:
                 says = f"source {source.name!r}: {keys[-1]!r} cannot be read: {error.says}"
                 yield Finding("schemas-parse", pipeline.where(source, *keys), says, error.fix)
+            else:
+                if not found:
+                    says = f"source {source.name!r}: {keys[-1]!r} declares no columns"
+                    yield Finding("schemas-parse", pipeline.where(source, *keys), says, "write 'name type, name type'")
 
 
 def decoding_fits_source(pipeline: Pipeline) -> Iterator[Finding]:

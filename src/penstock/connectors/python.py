@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from penstock.connector import Batch, SinkOptions, Writer
+from penstock.connector import Batch, Call, SinkOptions, UserCode, Writer
 from penstock.errors import BuildError
 from penstock.imports import import_object
 from penstock.spark import name_types
@@ -30,6 +30,11 @@ class ForeachBatchSink(SinkOptions):
     )
 
     python: str = Field(pattern=_PATH, description="'module:function', called with (DataFrame, batch number).")
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The function."""
+        return (UserCode("python", self.python, Call(("rows", "batch_number"))),)
 
     def on_replay(self, mode: str) -> str:  # noqa: ARG002
         """Called again."""
@@ -66,6 +71,13 @@ class ForeachSink(SinkOptions):
         pattern=_PATH,
         description="'module:Class' with process(row); open(partition, batch) and close(error) if wanted.",
     )
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The class; an object of it is created for each partition."""
+        methods = {"process": Call(("row",)), "open": Call(("partition", "batch_number")), "close": Call(("error",))}
+        optional = frozenset({"open", "close"})
+        return (UserCode("python", self.python, methods=methods, optional=optional, is_class=True),)
 
     def on_replay(self, mode: str) -> str:  # noqa: ARG002
         """Processed again."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.connector import StepOptions
+from penstock.connector import Call, StepOptions, UserCode
 from penstock.errors import BuildError
 from penstock.imports import import_object
 from penstock.options import Names
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIME_MODES = {"event": "EventTime", "processing": "ProcessingTime", "none": "None"}
+_METHODS = {
+    "init": Call(("handle",)),
+    "handleInputRows": Call(("key", "rows", "timerValues")),
+    "handleExpiredTimer": Call(("key", "timerValues", "expiredTimerInfo"), by_name=True),
+    "close": Call(),
+}
 
 
 class ProcessorStep(StepOptions):
@@ -37,6 +43,13 @@ class ProcessorStep(StepOptions):
     def reads(self) -> tuple[str, ...]:
         """The stream that it reads."""
         return (self.source,)
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The class; Spark calls its methods."""
+        inherited = frozenset({"handleExpiredTimer", "close"})
+        base = "StatefulProcessor"
+        return (UserCode("class", self.class_, methods=_METHODS, base=base, inherited=inherited, is_class=True),)
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows that the processor returns."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from penstock.connector import StepOptions
+from penstock.connector import Call, StepOptions, UserCode
 from penstock.errors import BuildError
 from penstock.imports import import_object
 from penstock.options import Names
@@ -32,6 +32,11 @@ class PythonStep(StepOptions):
         if bool(self.function) == bool(self.call):
             raise ValueError("a python step is one function: 'module:function'")
         return self
+
+    @property
+    def user_code(self) -> tuple[UserCode, ...]:
+        """The function."""
+        return (UserCode("function", self.function, Call(self.reads)),) if self.function else ()
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The result of the function."""

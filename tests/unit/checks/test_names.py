@@ -12,7 +12,7 @@ steps:
     SELECT *
     FROM {a}
   b: SELECT * FROM {b}
-  c: {{python: "m:f", reads: [{c}]}}
+  c: {{python: "json:loads", reads: [{c}]}}
 sinks:
   s: {{from: {s}, console: }}
 """
@@ -36,7 +36,7 @@ def test_names_of_python_steps_and_sinks_exist_too(findings):
     found = findings(text(c="x-y", s="../b"))
 
     assert found[-2:] == [
-        "a.yaml:8:30: step 'c' reads 'x-y', which is neither a source nor a step; use a, b, c or trades",
+        "a.yaml:8:37: step 'c' reads 'x-y', which is neither a source nor a step; use a, b, c or trades",
         "a.yaml:10:7: sink 's' reads '../b', which is neither a source nor a step; use a, b, c or trades",
     ]
 

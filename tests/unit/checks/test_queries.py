@@ -37,7 +37,7 @@ def text(source="rate: ", step=PLAIN, sink="console:", mode="append", trigger="d
         {"step": WINDOWS, "mode": "update", "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": WINDOWS, "source": "rate: , watermark: {column: timestamp, delay: 1 minute}"},
         {"step": "SELECT count(*) AS n FROM a", "mode": "complete"},
-        {"step": "{python: 'm:f', reads: [a]}", "mode": "complete"},
+        {"step": "{python: 'json:loads', reads: [a]}", "mode": "complete"},
         {"step": "SELECT * FROM a JOIN (SELECT value, max(y) FROM VALUES (1, 2) v(value, y) GROUP BY 1) USING (value)"},
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "continuous 1 second"},
         {"source": KAFKA, "sink": TO_KAFKA, "trigger": "real-time 5 seconds", "mode": "update"},

@@ -37,6 +37,10 @@ def test_what_fits_is_fine(findings, text):
             "a.yaml:5:11: source 'a': 'csv' cannot be read: column 'n' has no type; write 'n string'",
         ),
         (
+            "kafka: {servers: 'h:1', topics: [a]}\n    json: '/* later */'",
+            "a.yaml:4:5: source 'a': 'json' declares no columns; write 'name type, name type'",
+        ),
+        (
             "files: {path: in, format: json,\n      schema: n itn}",
             "a.yaml:4:7: source 'a': 'schema' cannot be read: 'itn' is not a Spark type; did you mean 'int'?",
         ),

@@ -94,7 +94,7 @@ BOUND = "a.id = b.id AND a.at BETWEEN b.at - INTERVAL 1 HOUR AND b.at + INTERVAL
         (("SELECT id FROM a LEFT JOIN b USING (id, at)",), "append", []),
         (("SELECT a.id FROM a LEFT ANTI JOIN b ON a.id = b.id",), "append", ["joins-of-streams-end"]),
         (("SELECT size(collect_set(id)) AS n FROM a",), "complete", []),
-        (("{python: 'm:f', reads: [a]}", "SELECT x, count(*) AS n FROM r0 GROUP BY x"), "append", []),
+        (("{python: 'json:loads', reads: [a]}", "SELECT x, count(*) AS n FROM r0 GROUP BY x"), "append", []),
     ],
 )
 def test_a_query_is_refused_as_by_spark(steps: tuple[str, ...], mode: str, expected: list[str]):

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from penstock.checks import RULES
 from penstock.cli import format_finding
 from penstock.cli.check import command as check_command
-from penstock.cli.explain import command, example, rules
-from penstock.model import Finding, Location
+from penstock.cli.explain import command, example, right_example, rules
+from penstock.model import Finding, Location, errors
 
 SOURCE = Path(__file__).parents[3] / "src" / "penstock"
 REPORTING = {"Finding", "report", "_report", "_note", "_stop", "_finding"}
@@ -57,16 +57,41 @@ def test_the_example_of_a_rule_breaks_it(name: str):
     assert name in [finding.rule for finding in found]
 
 
+@pytest.mark.parametrize("name", [rule.name for rule in rules().values() if rule.right])
+def test_the_right_file_of_a_rule_keeps_it_and_has_no_error(name: str):
+    found = right_example(rules()[name])
+
+    assert errors(found) == []
+    assert name not in [finding.rule for finding in found]
+
+
+def test_a_rule_with_a_wrong_file_has_a_right_one():
+    assert [rule.name for rule in rules().values() if bool(rule.wrong) != bool(rule.right)] == []
+
+
 def test_a_rule_is_explained_with_what_check_says():
     result = CliRunner().invoke(command, ["complete-has-aggregation"])
 
     assert result.exit_code == 0
     claim = "Mode complete rewrites the whole result, so there is an aggregation."
     assert result.output.splitlines()[0] == f"complete-has-aggregation: {claim}"
-    assert result.output.splitlines()[-1] == (
+    assert result.output.splitlines()[-7:] == [
         "wrong.yaml:4:35: sink 'out' has mode 'complete', and 'ticks' does not aggregate; "
-        "use append, or GROUP BY in a step [complete-has-aggregation]"
-    )
+        "use append, or GROUP BY in a step [complete-has-aggregation]",
+        "",
+        "right.yaml:",
+        "    sources:",
+        "      ticks: {rate: {}}",
+        "    sinks:",
+        "      out: {from: ticks, console: {}}",
+    ]
+
+
+def test_the_modules_of_an_example_are_printed_before_it():
+    result = CliRunner().invoke(command, ["objects-exist"])
+
+    files = [line for line in result.output.splitlines() if line in ("model.py:", "wrong.yaml:", "right.yaml:")]
+    assert files == ["model.py:", "wrong.yaml:", "right.yaml:"]
 
 
 def test_a_misspelled_rule_gets_the_nearest_one():
