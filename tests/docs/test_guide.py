@@ -121,7 +121,7 @@ def test_pictures_are_drawings():
     import timeline
 
     from penstock.load import load
-    from penstock.storage.manifest import manifest
+    from penstock.storage.layout import manifest
 
     ads = graph.draw_graph(manifest(load(ROOT / "examples" / "ads" / "ads.yaml"))["nodes"])
     times = timeline.draw_timeline("15 minutes", "30 minutes", [["10:05"], ["10:40"], ["09:01"]])

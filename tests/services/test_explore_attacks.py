@@ -15,8 +15,7 @@ from tests.unit.watch.reports import event, write_log
 
 from penstock.load import load
 from penstock.page import serve
-from penstock.storage.layout import Storage
-from penstock.storage.manifest import manifest
+from penstock.storage.layout import Storage, manifest
 
 PIPELINE = """
 name: trades

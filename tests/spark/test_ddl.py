@@ -12,8 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.checks.collations import BASES, find_collation
-from penstock.checks.ddl import DdlError, parse_columns
+from penstock.checks.ddl import BASES, DdlError, find_collation, parse_columns
 
 # Texts between bars, and those that a bar, a line break or another character keeps from being there.
 TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {

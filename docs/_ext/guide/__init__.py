@@ -44,7 +44,7 @@ class Graph(SphinxDirective):
             else:
                 self.env.note_dependency(str(path))
             from penstock.load import load
-            from penstock.storage.manifest import manifest
+            from penstock.storage.layout import manifest
 
             picture = draw_graph(manifest(load(path, {**os.environ, **VARIABLES}))["nodes"])
         return [nodes.raw("", picture, format="html")]

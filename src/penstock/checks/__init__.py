@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.checks.causes import sort_by_cause
 from penstock.checks.exposure import (
     driver_stays_on_loopback,
     outputs_stay_in_their_folders,
@@ -15,7 +14,7 @@ from penstock.checks.exposure import (
     secrets_are_not_in_the_file,
     spark_ui_is_off,
 )
-from penstock.checks.names import everything_is_read, names_exist, no_cycle
+from penstock.checks.names import everything_is_read, names_exist, no_cycle, sort_by_cause
 from penstock.checks.places import (
     cluster_has_storage,
     sinks_do_not_feed_sources,
@@ -29,6 +28,10 @@ from penstock.checks.queries import (
     keys_come_again,
     mode_fits_sink,
     targets_can_share,
+    trigger_fits_mode,
+    trigger_fits_sink,
+    trigger_fits_sources,
+    trigger_is_long_enough,
 )
 from penstock.checks.silences import Checked, SilencedFinding, apply_silences, find_malformed
 from penstock.checks.sources import (
@@ -74,12 +77,6 @@ from penstock.checks.streaming import (
     subqueries_are_static,
     trigger_fits_steps,
     windows_end,
-)
-from penstock.checks.triggers import (
-    trigger_fits_mode,
-    trigger_fits_sink,
-    trigger_fits_sources,
-    trigger_is_long_enough,
 )
 from penstock.model import Finding, Pipeline
 

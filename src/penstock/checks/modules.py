@@ -85,10 +85,10 @@ def _find(folder: Path, name: str) -> Module | None:
     if found is not None:
         return _read(found) if found.suffix == ".py" else Module()
     is_here = _is_package(folder / first) or _is_file(folder / f"{first}.py")
-    return None if is_here else _find_installed(first)
+    return None if is_here else _find_package(first)
 
 
-def _find_installed(name: str) -> Module | None:
+def _find_package(name: str) -> Module | None:
     """A module elsewhere on Python's path, by its first name: looking for an inner one would import the package."""
     return Module() if name in sys.modules or importlib.util.find_spec(name) is not None else None
 
@@ -103,7 +103,7 @@ def _descend(folder: Path, parts: Sequence[str]) -> Path | None:
     if found is not None:
         return found
     # A folder without __init__.py is a namespace package, but only if Python finds no module of that name.
-    is_namespace = _is_folder(path) and (len(parts) > 1 or _find_installed(parts[0]) is None)
+    is_namespace = _is_folder(path) and (len(parts) > 1 or _find_package(parts[0]) is None)
     return path if is_namespace else None
 
 

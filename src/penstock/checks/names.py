@@ -1,12 +1,14 @@
-"""Names: inputs exist, steps form no cycle, and everything leads to a sink."""
+"""Names: inputs exist, steps form no cycle, everything leads to a sink; a cause comes before its effects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
 from penstock.checks.sql_text import find_table, is_plain, sql_steps, sql_text
-from penstock.model import Finding, Location, Pipeline, Step
+from penstock.model import Finding, Location, Pipeline, Step, errors
 from penstock.sql import parse
 from penstock.text import did_you_mean, nearest
 
@@ -131,3 +133,37 @@ def _path(came_from: Mapping[str, str], end: str) -> list[str]:
     while path[-1] in came_from:
         path.append(came_from[path[-1]])
     return path[::-1]
+
+
+def sort_by_cause(pipeline: Pipeline, findings: Iterable[Finding]) -> list[Finding]:
+    """Sort in file order, except that findings of a node come after the errors of the nodes that it reads."""
+    listed = list(findings)
+    wrong = {node.name for finding in errors(listed) if (node := pipeline.node_at(finding.at)) is not None}
+    ranks = _rank_nodes(pipeline, wrong) if wrong else {}
+
+    def rank(finding: Finding) -> tuple[int, Location]:
+        node = pipeline.node_at(finding.at) if ranks else None
+        return ranks.get(node.name, 0) if node else 0, finding.at
+
+    return sorted(listed, key=rank)
+
+
+def _rank_nodes(pipeline: Pipeline, wrong: Collection[str]) -> dict[str, int]:
+    """The largest number of nodes with errors on a way from a source to each node; 0 in and after a cycle."""
+    reads: dict[str, tuple[str, ...]] = {source.name: () for source in pipeline.sources}
+    reads |= {step.name: step.reads for step in pipeline.steps}
+    reads |= {sink.name: (sink.reads,) for sink in pipeline.sinks}
+    ranks: dict[str, int] = {}
+    for name in _in_order(reads):
+        ranks[name] = max((ranks[each] + (each in wrong) for each in reads.get(name, ())), default=0)
+    return ranks
+
+
+def _in_order(reads: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    sorter = TopologicalSorter(reads)
+    # Names that are not in a cycle are given nevertheless; the rule no-cycle reports the others.
+    with suppress(CycleError):
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        yield from ready
+        sorter.done(*ready)

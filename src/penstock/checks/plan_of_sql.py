@@ -9,13 +9,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.checks.clauses import find_start
 from penstock.checks.ddl import Type
 from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS, combine
-from penstock.checks.groups import find_misplaced, find_ungrouped
 from penstock.checks.join_condition import read_condition
-from penstock.checks.names_in_sql import ambiguous_columns, unknown_columns
+from penstock.checks.names_in_sql import ambiguous_columns, find_misplaced, find_ungrouped, unknown_columns
 from penstock.checks.plan import Column, Equality, Mistake, Operator, Plan, SqlPlace
+from penstock.checks.sql_text import find_start
 from penstock.checks.types_in_sql import WINDOW, Typist
 from penstock.model import Step
 from penstock.sql import parse
@@ -170,7 +169,7 @@ class SqlPlanner:
             # Deeper than any query that a person writes.
             return self._opaque()
         if any(token.text == "|>" for token in parse(self.text).tokens):
-            # sqlglot makes queries of its own of what comes before and after.
+            # sqlglot turns what comes before and after into other queries.
             self.mistakes[:] = [each for each in self.mistakes if each.rule == "columns-exist"]
         return found
 

@@ -1,4 +1,4 @@
-"""Queries: output modes, targets, and what a replayed batch or a record of Kafka means."""
+"""Queries: output modes, triggers, targets, and what a replayed batch or a record of Kafka means."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from itertools import pairwise
 
 from penstock.checks.ddl import first_repeated
 from penstock.checks.plan_of_pipeline import analyse
-from penstock.checks.sql_text import sql_steps, sql_text
+from penstock.checks.sql_text import sources_of, sql_steps, sql_text
+from penstock.connector import MICRO_BATCHES
 from penstock.errors import BuildError
-from penstock.model import Finding, Pipeline, Step
+from penstock.model import Finding, Pipeline, Sink, Step
+from penstock.options import seconds
 from penstock.sql import Token, parse
 from penstock.text import join_words
 
@@ -111,3 +113,70 @@ def _columns(step: Step) -> list[str]:
     tree = None if text is None else parse(text).tree
     names = [str(name) for name in tree.named_selects] if isinstance(tree, exp.Query) else []
     return names if all(names) and "*" not in names else []
+
+
+_MIN_SECONDS = 5
+_MIN_SETTING = "spark.sql.streaming.realTimeMode.minBatchDuration"
+_MODES = {"continuous": ("append", "update"), "real-time": ("update",)}
+
+
+def trigger_fits_sink(pipeline: Pipeline) -> Iterator[Finding]:
+    """A sink's trigger is one that its connector supports."""
+    for sink in pipeline.sinks:
+        triggers = sink.native.triggers if sink.native else MICRO_BATCHES
+        if sink.trigger.kind not in triggers:
+            what = " and ".join(target.connector.kind for target in sink.targets)
+            says = f"sink {sink.name!r}: {what} cannot be written with trigger '{sink.trigger}'"
+            yield _finding(pipeline, sink, "trigger-fits-sink", says, triggers)
+
+
+def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:
+    """A sink's trigger is one that all its sources support."""
+    for sink in pipeline.sinks:
+        for source in sources_of(pipeline, sink.reads):
+            if source.static and not sink.trigger.is_continuous:
+                # A table is read before the query starts.
+                continue
+            if sink.trigger.kind not in source.connector.triggers:
+                kind = source.connector.kind
+                says = (
+                    f"sink {sink.name!r}: source {source.name!r} ({kind}) cannot be read with trigger '{sink.trigger}'"
+                )
+                yield _finding(pipeline, sink, "trigger-fits-sources", says, source.connector.triggers)
+            elif sink.trigger.is_continuous and source.watermark is not None:
+                says = f"sink {sink.name!r}: source {source.name!r} has a watermark, and trigger '{sink.trigger}' none"
+                fix = "remove 'watermark', or use a duration like '1 second'"
+                yield Finding("trigger-fits-sources", pipeline.where(sink, "trigger"), says, fix)
+
+
+def trigger_fits_mode(pipeline: Pipeline) -> Iterator[Finding]:
+    """A continuous query writes mode append or update, a real-time one mode update."""
+    for sink in pipeline.sinks:
+        allowed = _MODES.get(sink.trigger.kind, (sink.mode,))
+        if sink.mode not in allowed:
+            says = f"sink {sink.name!r}: trigger '{sink.trigger}' cannot write mode {sink.mode!r}"
+            yield Finding("trigger-fits-mode", pipeline.where(sink, "trigger"), says, f"use mode {join_words(allowed)}")
+
+
+def trigger_is_long_enough(pipeline: Pipeline) -> Iterator[Finding]:
+    """A real-time trigger is at least as long as Spark allows."""
+    for sink in pipeline.sinks:
+        short = sink.trigger.is_real_time and seconds(sink.trigger.interval) < _MIN_SECONDS
+        if short and _MIN_SETTING not in pipeline.spark:
+            least = f"the {_MIN_SECONDS} seconds that Spark allows"
+            says = f"sink {sink.name!r}: trigger '{sink.trigger}' is shorter than {least}"
+            fix = f"use 'real-time {_MIN_SECONDS} seconds'; rows are written as they arrive, not at the end of it"
+            yield Finding("trigger-is-long-enough", pipeline.where(sink, "trigger"), says, fix)
+
+
+def _finding(pipeline: Pipeline, sink: Sink, rule: str, says: str, triggers: frozenset[str]) -> Finding:
+    spelled = {
+        "default": "default",
+        "interval": "a duration like '1 second'",
+        "once": "once",
+        "available-now": "available-now",
+        "continuous": "continuous 1 second",
+        "real-time": "real-time 5 seconds",
+    }
+    fix = f"use {join_words(words for kind, words in spelled.items() if kind in triggers)}"
+    return Finding(rule, pipeline.where(sink, "trigger"), says, fix)

@@ -71,7 +71,7 @@ def apply_silences(pipeline: Pipeline, findings: Iterable[Finding], rules: Colle
             used.update(covering)
         else:
             kept.append(finding)
-    kept += (_explain_unused(each) for each in valid if each not in used and each.rule not in _DEPENDS_ON_ENVIRONMENT)
+    kept += (_report_idle(each) for each in valid if each not in used and each.rule not in _DEPENDS_ON_ENVIRONMENT)
     return Checked(kept, silenced)
 
 
@@ -99,10 +99,10 @@ def find_malformed(pipeline: Pipeline, rules: Collection[str]) -> Iterator[Findi
             fix = f"write 'penstock: allow {silence.rule} because ...', with the reason"
             yield _warn("silences-have-reasons", silence, says, fix)
         elif silence.rule in NOT_SILENCED and silence.rule not in rules:
-            yield _explain_unused(silence)
+            yield _report_idle(silence)
 
 
-def _explain_unused(silence: Silence) -> Finding:
+def _report_idle(silence: Silence) -> Finding:
     if silence.rule in NOT_SILENCED:
         says = f"errors of {silence.rule!r} cannot be silenced: {NOT_SILENCED[silence.rule]}"
         return _warn("silences-name-rules", silence, says, "fix the cause and remove the comment")

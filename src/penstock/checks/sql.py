@@ -286,7 +286,7 @@ def columns_exist(pipeline: Pipeline) -> Iterator[Finding]:
 def functions_exist(pipeline: Pipeline) -> Iterator[Finding]:
     """A function that SQL calls is one of Spark's."""
     if pipeline.listeners or any(step.what.runs_user_code for step in pipeline.steps):
-        # Python code may register functions of its own.
+        # Python code may register functions.
         return
     for step, text in sql_steps(pipeline):
         for each in _unknown_functions(text):
@@ -309,9 +309,9 @@ def columns_are_unambiguous(pipeline: Pipeline) -> Iterator[Finding]:
         if not isinstance(step.what, JoinStep) or any(plan is None or plan.columns is None for plan in sides):
             continue
         left, right = ([column.name for column in plan.columns or ()] for plan in sides if plan is not None)
-        twice = step.what.find_repeated(left, right)
+        twice = step.what.find_collision(left, right)
         if twice is not None:
-            says, fix = step.what.explain_repeated(twice)
+            says, fix = step.what.explain_collision(twice)
             yield Finding("columns-are-unambiguous", step.at, f"step {step.name!r}: {says}", fix)
 
 

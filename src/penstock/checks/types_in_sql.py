@@ -120,7 +120,7 @@ class Typist:
 
     def parts(self, node: Any) -> None:
         """Check the parts of an expression or a clause."""
-        for each in _children(node):
+        for each in _operands(node):
             self.type(each)
 
     def _window(self, node: exp.Window) -> Type | None:
@@ -252,7 +252,7 @@ class Typist:
             self.mistakes.append(found)
 
 
-def _children(node: Any) -> Iterator[Any]:
+def _operands(node: Any) -> Iterator[Any]:
     for part in node.args.values():
         for each in part if isinstance(part, list) else [part]:
             if isinstance(each, exp.Expression) and not isinstance(each, exp.Query | exp.DataType | exp.Identifier):

@@ -18,7 +18,7 @@ from penstock.events import Emit
 from penstock.imports import import_object
 from penstock.model import Pipeline
 from penstock.spark.errors import summary
-from penstock.storage.manifest import manifest, named_sources
+from penstock.storage.layout import manifest, named_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

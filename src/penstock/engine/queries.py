@@ -20,7 +20,7 @@ from penstock.model import Location, Pipeline, Sink, Source, Step, Trigger
 from penstock.processes import wait_until
 from penstock.redaction import redact
 from penstock.spark import name_types
-from penstock.spark.errors import find_failed, is_retryable_error, summary
+from penstock.spark.errors import find_context, is_retryable_error, summary
 from penstock.spark.internals import forbid_next_batch, has_batches, is_in_batch, is_thread_alive, stateful_operators
 from penstock.storage.checkpoint import Checkpoint
 from penstock.storage.layout import Storage
@@ -293,7 +293,7 @@ class Queries:
         steps = (self.pipeline.streams[name] for name in self.pipeline.upstream(sink.reads))
         maps = [(step.text, step.text_at) for step in steps if isinstance(step, Step) and step.text_at is not None]
         maps += [(batch_sql(target), batch_sql_at(target)) for target in sink.targets]
-        places = [found.locate(at) for text, found in maps if (at := find_failed(text, error)) is not None]
+        places = [found.locate(at) for text, found in maps if (at := find_context(text, error)) is not None]
         return places[0] if len(places) == 1 else sink.at
 
 

@@ -287,10 +287,10 @@ def plain_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bytes | bytearray):
         return _cut("0x" + bytes(value[: _MOST_TEXT // 2]).hex())
-    return _convert_nested(value)
+    return _convert_parts(value)
 
 
-def _convert_nested(value: Any) -> Any:
+def _convert_parts(value: Any) -> Any:
     if hasattr(value, "asDict"):
         return {name: plain_value(each) for name, each in value.asDict().items()}
     if isinstance(value, dict):

@@ -69,7 +69,7 @@ def find_offset(text: str, error: BaseException) -> int | None:
     return _offset(text, int(match[1]), int(match[2])) if match else None
 
 
-def find_failed(text: str, error: BaseException) -> int | None:
+def find_context(text: str, error: BaseException) -> int | None:
     """Where a SQL text has the expression that failed while a query ran; None if it is not one of this text."""
     match = _CONTEXT.search(str(error))
     if match is None:

@@ -9,7 +9,7 @@ from penstock.spark.errors import error_class, summary
 from penstock.text import did_you_mean
 
 ANY_REFUSAL = "spark-accepts-it"
-"""The rule of refusals that none of ours is about."""
+"""The rule of refusals that no other rule is about."""
 _NAME = r"`(?P<name>[^`]+(?:`\.`[^`]+)*)`"
 _MODES = "use mode append"
 _BOUND = "add 'watermark' to both sources, and a bound: AND b.at BETWEEN a.at AND a.at + INTERVAL 1 HOUR"
@@ -38,7 +38,7 @@ _SENTENCES = (
     _Sentence(rf"with name {_NAME} cannot be resolved", "columns-exist", "there is no column {name!r}", ""),
     _Sentence(rf"No such struct field {_NAME}", "columns-exist", "there is no field {name!r}", ""),
     _Sentence(
-        rf"USING column {_NAME} cannot be resolved", "columns-exist", "USING names {name!r}, which is no column", ""
+        rf"USING column {_NAME} cannot be resolved", "columns-exist", "USING names {name!r}, an unknown column", ""
     ),
     _Sentence(
         r"Streaming query is not allowed in subquery",

@@ -63,8 +63,8 @@ class JoinStep(StepOptions):
         _require(right, self.right, [*self.on.values(), *self.columns.values()])
         mine, theirs = _event_time(left, self.left), _event_time(right, self.right)
         added = self._add(right.columns)
-        if (twice := self.find_repeated(left.columns, right.columns)) is not None:
-            raise BuildError("; ".join(self.explain_repeated(twice)))
+        if (twice := self.find_collision(left.columns, right.columns)) is not None:
+            raise BuildError("; ".join(self.explain_collision(twice)))
         other = right.select(*(column(name).alias(f"{_OWN}{name}") for name in right.columns))
         apart = F.expr(f"INTERVAL '{seconds(self.within):f}' SECOND")
         time = column(f"{_OWN}{theirs}")
@@ -76,12 +76,12 @@ class JoinStep(StepOptions):
         own = [kept.get(name, column(name)) for name in left.columns]
         return rows.select(*own, *(column(f"{_OWN}{name}").alias(new) for new, name in added.items()))
 
-    def find_repeated(self, left: Sequence[str], right: Sequence[str]) -> str | None:
+    def find_collision(self, left: Sequence[str], right: Sequence[str]) -> str | None:
         """A column of the right stream that would have the name of one of the left; None if there is none."""
         have = {name.lower() for name in left}
         return next((name for name in self._add(right) if name.lower() in have), None)
 
-    def explain_repeated(self, name: str) -> tuple[str, str]:
+    def explain_collision(self, name: str) -> tuple[str, str]:
         """What is wrong with such a column, and what to do."""
         fix = f"rename what is added: columns: {{{self.right}_{name}: {name}, ...}}"
         return f"both {self.left!r} and {self.right!r} have {name!r}", fix

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.events import Event, State, epoch_seconds, kind_of
-from penstock.storage.manifest import named_sources
+from penstock.storage.layout import named_sources
 from penstock.watch.snapshot import DAMAGE, phases, read_share, rows_by_source, snapshot
 from penstock.watch.views import PipelineView, Point, QueryView, Series
 

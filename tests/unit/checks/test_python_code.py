@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from penstock.checks import check
-from penstock.checks.python_calls import SPARK_CLASSES
+from penstock.checks.python_code import SPARK_CLASSES
 from penstock.load import load
 from penstock.steps.processor import ProcessorStep
 

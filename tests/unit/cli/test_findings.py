@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from penstock.checks import SilencedFinding
 from penstock.cli import penstock
-from penstock.cli._findings import to_github, to_json, to_sarif
+from penstock.cli.check import to_github, to_json, to_sarif
 from penstock.cli.explain import rules
 from penstock.model import Finding, Location, Silence
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.connectors.eventhubs import EventHubsSink, EventHubsSource
-from penstock.connectors.eventhubs._connection import parse_connection_string
+from penstock.connectors.eventhubs.__init__ import parse_connection_string
 from penstock.connectors.eventhubs._start import Start, parse
 from penstock.options import Secret
 

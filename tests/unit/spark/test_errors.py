@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import RefusedError, RunError, UnreachableError
-from penstock.spark.errors import error_class, find_failed, find_offset, is_retryable, is_retryable_error, summary
+from penstock.spark.errors import error_class, find_context, find_offset, is_retryable, is_retryable_error, summary
 
 CASES = {
     "a refused column": (
@@ -76,10 +76,10 @@ def test_the_expression_that_failed_while_a_query_ran_is_found_in_its_text_only(
         "== SQL (line 2, position 3) ==\n  1 / n AS x FROM a\n  ^^^^^\n"
     )
 
-    assert find_failed("SELECT b,\n  1 / n AS x FROM a", error) == 12
-    assert find_failed("SELECT b,\n  1 / m AS x FROM a", error) is None
-    assert find_failed("SELECT 1", error) is None
-    assert find_failed("SELECT 1", Exception("no place")) is None
+    assert find_context("SELECT b,\n  1 / n AS x FROM a", error) == 12
+    assert find_context("SELECT b,\n  1 / m AS x FROM a", error) is None
+    assert find_context("SELECT 1", error) is None
+    assert find_context("SELECT 1", Exception("no place")) is None
 
 
 def test_java_that_failed_inside_a_python_function_is_the_reason():

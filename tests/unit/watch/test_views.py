@@ -14,7 +14,7 @@ from tests.unit.watch.reports import MANIFEST, event, progress, write_log
 
 from penstock.events import epoch_seconds
 from penstock.processes import identity
-from penstock.storage.manifest import named_sources
+from penstock.storage.layout import named_sources
 from penstock.watch.board import Board, is_alive
 from penstock.watch.reducer import PipelineReducer, Process, TimeBehind
 from penstock.watch.snapshot import phases
