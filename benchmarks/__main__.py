@@ -24,7 +24,7 @@ from penstock.feeds import FEEDS
 from penstock.feeds.kafka import send
 from penstock.services import KafkaBroker
 from penstock.services.kafka import free_port
-from penstock.spark.archive import archive_file, make_archive
+from penstock.spark.session import archive_file, make_archive
 
 HERE = Path(__file__).parent
 RECORDS = int(os.environ.get("BENCH_RECORDS", "1000000"))

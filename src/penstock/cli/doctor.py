@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 from penstock.java import find_java, read_java_version
 from penstock.load import load
 from penstock.redaction import redact, redact_values
-from penstock.spark.archive import archive_file
+from penstock.spark.session import archive_file
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def warm() -> None:
 
     Example: penstock jars warm
     """
-    from penstock.spark.archive import archive_file, make_archive
+    from penstock.spark.session import archive_file, make_archive
 
     if not archive_file().exists():
         click.echo("creating the archive of Spark's classes (about 20 s, once)", err=True)

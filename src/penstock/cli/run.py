@@ -17,8 +17,8 @@ from penstock.cli._stderr import NonBlockingStderr
 from penstock.errors import TRY_AGAIN, PenstockError
 from penstock.model import Pipeline, errors
 from penstock.spark.session import remove_leftovers
-from penstock.supervise.process import DriverProcess
 from penstock.supervise.protocol import RunOptions
+from penstock.supervise.supervisor import DriverProcess
 from penstock.text import Waiting
 from penstock.watch.snapshot import snapshot
 from penstock.watch.terminal import Total, line, summary, totals_table

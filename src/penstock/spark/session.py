@@ -1,25 +1,33 @@
-"""The SparkSession, made once, with settings that fit one machine or a cluster."""
+"""The SparkSession, made once, with settings that fit one machine or a cluster, and an archive of classes for its JVM.
+
+The archive holds Spark's own classes, loaded from one mapped file: a third less start-up time. The JVM takes it when its
+class path begins with the one that the archive was made with, which is why connector jars come last on ours; otherwise
+it starts as if there were none.
+"""
 
 from __future__ import annotations
 
 import atexit
 import fcntl
+import hashlib
 import importlib
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock import jars
 from penstock.errors import PenstockError
 from penstock.java import find_java
 from penstock.redaction import java_pattern
-from penstock.spark import archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +78,7 @@ def _java_options(log: Path, level: str, *, archived: bool) -> list[str]:
         # Shuffle files and all else that Spark puts into a temporary folder; `spark.local.dir` of the file wins.
         f'"-Djava.io.tmpdir={local_dir()}"',
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-        *(archive.java_options() if archived else ()),
+        *(archive_options() if archived else ()),
     ]
 
 
@@ -292,3 +300,60 @@ def _lock(folder: Path) -> bool:
         return True
     os.close(opened)
     return False
+
+
+_WARM_UP_SECONDS = 180
+_WARM_UP = """
+import sys
+from pathlib import Path
+from penstock.spark.session import session
+
+spark = session("warm-up", asked={"spark.driver.extraJavaOptions": "-XX:ArchiveClassesAtExit=" + sys.argv[1]},
+                log=Path(sys.argv[2]), archived=False)
+rows = spark.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+rows.createOrReplaceTempView("rows")
+totals = spark.sql(
+    "SELECT window(timestamp, '1 second').start, from_json('{\\"a\\":1}', 'a int').a AS a, to_json(struct(count(*))) "
+    "FROM rows GROUP BY window(timestamp, '1 second'), value"
+)
+query = totals.writeStream.format("memory").queryName("totals").outputMode("append")
+query = query.trigger(availableNow=True).option("checkpointLocation", sys.argv[2] + ".checkpoint").start()
+query.awaitTermination()
+spark.table("totals").collect()
+jvm = spark.sparkContext._gateway.proc
+spark.stop()
+jvm.stdin.close()
+jvm.wait()
+"""
+
+
+def archive_file() -> Path:
+    """Where this machine's archive is, or would be: one for each Java and each Spark."""
+    program = find_java().resolve()
+    made_for = f"{program}:{program.stat().st_mtime_ns}:{metadata.version('pyspark')}:{sys.prefix}"
+    name = hashlib.sha256(made_for.encode()).hexdigest()[:16]
+    return jars.cache_folder().parent / "archives" / f"{name}.jsa"
+
+
+def archive_options() -> list[str]:
+    """What makes the JVM use the archive; nothing while there is none."""
+    file = archive_file()
+    quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+    return [f"-XX:SharedArchiveFile={file}", "-Xshare:auto", *quiet] if file.exists() else []
+
+
+def make_archive() -> Path:
+    """Make the archive by running a small query; about 20 seconds, 100 to 200 MB."""
+    file = archive_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(f".{os.getpid()}")
+    log = Path(f"{unfinished}.log")
+    command = [sys.executable, "-c", _WARM_UP, str(unfinished), str(log)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=_WARM_UP_SECONDS, check=False)
+    if said.returncode or not unfinished.exists():
+        reason = (said.stderr.strip().splitlines() or ["the JVM wrote nothing"])[-1]
+        raise PenstockError(f"the start-up archive was not made: {reason}; see {log}")
+    unfinished.replace(file)
+    for left in file.parent.glob(f"{unfinished.name}.*"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return file
