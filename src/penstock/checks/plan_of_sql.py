@@ -12,9 +12,8 @@ from sqlglot import exp
 from penstock.checks.ddl import Type
 from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS, combine
 from penstock.checks.join_condition import read_condition
-from penstock.checks.names_in_sql import ambiguous_columns, find_misplaced, find_ungrouped, unknown_columns
+from penstock.checks.names_in_sql import ambiguous_columns, find_misplaced, find_start, find_ungrouped, unknown_columns
 from penstock.checks.plan import Column, Equality, Mistake, Operator, Plan, SqlPlace
-from penstock.checks.sql_text import find_start
 from penstock.checks.types_in_sql import WINDOW, Typist
 from penstock.model import Step
 from penstock.sql import parse
