@@ -1,7 +1,7 @@
 """Names in SQL that mean nothing, or more than one thing: columns of the FROM clause, functions of Spark.
 
-Also columns that a group has many values of, aggregates where Spark has none, and where clauses start: sqlglot keeps the
-positions of names and values, not of keywords.
+Also columns that a group has many values of, aggregates where Spark has none, and where clauses start: sqlglot keeps
+the positions of names and values, not of keywords.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The SparkSession, made once, with settings that fit one machine or a cluster, and an archive of classes for its JVM.
 
 The archive holds Spark's own classes, loaded from one mapped file: a third less start-up time. The JVM takes it when
-its class path begins with the one that the archive was made with, which is why connector jars come last on ours; otherwise
-it starts as if there were none.
+its class path begins with the one that the archive was made with, which is why connector jars come last on ours;
+otherwise it starts as if there were none.
 """
 
 from __future__ import annotations
