@@ -247,6 +247,12 @@ def _names_a_window(following: list[Any]) -> bool:
     return len(following) == 2 and following[1].text.upper() == "AS" and following[0].text not in tuple(",.)")
 
 
+def find_watermark(text: str) -> int | None:
+    """Where a text sets a watermark, with `WATERMARK column DELAY OF INTERVAL ...`; None if it does not."""
+    tokens = list(parse(text).tokens) if "watermark" in text.lower() else []
+    return next((token.start for at, token in enumerate(tokens) if _watermark_clause(tokens, at)), None)
+
+
 def _watermark_clause(tokens: list[Any], at: int) -> int:
     """The number of tokens of `WATERMARK column DELAY OF INTERVAL ...` from here; 0 without such a clause."""
     if tokens[at].text.upper() != "WATERMARK":

@@ -70,12 +70,14 @@ from penstock.checks.streaming import (
     running_has_watermark,
     sessions_fit,
     state_ends,
+    state_has_one_event_time,
     streams_are_combined,
     streams_are_not_sorted,
     streams_are_not_windowed,
     streams_are_whole,
     subqueries_are_static,
     trigger_fits_steps,
+    watermark_is_set_once,
     windows_end,
 )
 from penstock.model import Finding, Pipeline
@@ -129,6 +131,8 @@ RULES: tuple[Callable[[Pipeline], Iterator[Finding]], ...] = (
     ids_come_from_records,
     dedupe_has_watermark,
     running_has_watermark,
+    watermark_is_set_once,
+    state_has_one_event_time,
     keys_come_again,
     columns_mean_what_they_say,
     columns_fit_sink,

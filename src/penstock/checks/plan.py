@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Literal
 
 from penstock.checks.ddl import Type
@@ -21,6 +22,7 @@ Operator = Literal[
 
 
 _AGGREGATIONS: tuple[Operator, ...] = ("aggregate", "distinct")
+_numbers = count()
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,12 @@ class Column:
     """Whether it is a session window."""
     type: Type | None = None
     """None if unknown."""
+    times: frozenset[int] = field(default=frozenset(), compare=False)
+    """The identity of a column with a watermark, which it keeps when it is selected or renamed."""
+
+    def __post_init__(self) -> None:
+        if self.has_watermark and not self.times:
+            object.__setattr__(self, "times", frozenset({next(_numbers)}))
 
     def renamed(self, name: str) -> Column:
         """The same column under another name, which does not change what Spark knows of it."""
@@ -88,6 +96,8 @@ class Plan:
     """The functions that its own expressions call, in lower case."""
     mode: str = ""
     """Of a stateful operator: the output mode that it needs, if only one."""
+    uses: frozenset[int] = frozenset()
+    """The columns with a watermark that the condition of a join or the keys of an aggregation need."""
 
     has_aggregation: bool = field(init=False)
     """Whether it is, or is above, an aggregation over a stream."""

@@ -361,6 +361,7 @@ class SqlPlanner:
     def _generate(self, below: Relation, lateral: Any) -> Relation:
         alias = lateral.args.get("alias")
         names = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
+        self.mistakes.extend(unknown_columns(lateral.this, Scope(below.parts), self.outer))
         columns = (*below.plan.columns, *map(Column, names)) if below.plan.columns and names else None
         made = self._node("generate", lateral, below.plan, columns=columns)
         added = Relation(alias.name if alias is not None else "", replace(made, columns=tuple(map(Column, names))))
@@ -384,6 +385,7 @@ class SqlPlanner:
             columns=None if is_natural else _join_columns(left.plan, right.plan, side, using),
             says=f"{left.name or left.plan.step} and {right.name}",
             calls=_calls(join.args.get("on")),
+            uses=_times([join.args.get("on")], Scope((*left.parts, right))),
         )
         for name in using:
             missing = [each for each in (left, right) if each.plan.columns is not None and not each.plan.has(name)]
@@ -429,7 +431,8 @@ class SqlPlanner:
             self.mistakes.extend(find_ungrouped(node, [], _may_aggregate, known))
         distinct = [each for each in aggregates if each.find(exp.Distinct)]
         says = {"says": distinct[0].sql("spark"), "says_place": self._place(distinct[0])} if distinct else {}
-        made = self._node("aggregate", group or node, below, keys=keys, columns=None, **says)
+        uses = _times([group], scope)
+        made = self._node("aggregate", group or node, below, keys=keys, columns=None, uses=uses, **says)
         extra = tuple(key for key in keys or () if key.name)
         made = self._node("filter", node.args["having"], made) if node.args.get("having") else made
         return made, replace(scope, extra=extra)
@@ -612,6 +615,13 @@ def _is_over(call: Any) -> bool:
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         parent = parent.parent
     return isinstance(parent, exp.Window)
+
+
+def _times(expressions: list[Any], scope: Scope) -> frozenset[int]:
+    """The columns with a watermark that expressions read."""
+    nodes = [each for part in expressions if part is not None for each in _nodes(part)]
+    columns = [scope.column(each) for each in nodes if isinstance(each, exp.Column)]
+    return frozenset().union(*(column.times for column in columns if column is not None))
 
 
 def _calls(expression: Any) -> frozenset[str]:

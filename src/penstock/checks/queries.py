@@ -134,8 +134,8 @@ def trigger_fits_sources(pipeline: Pipeline) -> Iterator[Finding]:
     """A sink's trigger is one that all its sources support."""
     for sink in pipeline.sinks:
         for source in sources_of(pipeline, sink.reads):
-            if source.static and not sink.trigger.is_continuous:
-                # A table is read before the query starts.
+            if source.static:
+                # A table is read before the query starts; what a step may do with it is another rule's.
                 continue
             if sink.trigger.kind not in source.connector.triggers:
                 kind = source.connector.kind

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 from penstock.checks.plan import Column, Plan
 from penstock.checks.plan_of_pipeline import analyse
-from penstock.model import Finding, Pipeline, Sink
+from penstock.model import Finding, Pipeline, Sink, Source
 from penstock.options import quote
+from penstock.sql import find_watermark
 from penstock.steps.join import JoinStep
 from penstock.steps.running import RunningStep
+from penstock.text import join_words
 
 _IDS = "monotonically_increasing_id"
 _CLOCKS = frozenset({"now", "current_timestamp", "current_date", "curdate", "localtimestamp"})
@@ -325,8 +327,85 @@ def running_has_watermark(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("running-has-watermark", pipeline.where(step, "running", "order_by"), says, fix)
 
 
+def watermark_is_set_once(pipeline: Pipeline) -> Iterator[Finding]:
+    """A watermark in SQL is over rows that have none yet."""
+    known = analyse(pipeline).plans
+    for step in pipeline.steps:
+        start = find_watermark(step.text) if step.text else None
+        streams = [name for name in step.reads if name in known and known[name].streams]
+        if start is not None and streams and all(_sets_watermark(pipeline, name) for name in streams):
+            says = f"step {step.name!r} has WATERMARK, and its rows have a watermark already"
+            yield Finding("watermark-is-set-once", step.locate(start), says, "remove one of the two")
+
+
+def _sets_watermark(pipeline: Pipeline, name: str) -> bool:
+    nodes = [pipeline.streams[each] for each in pipeline.upstream(name)]
+    return any(
+        node.watermark is not None if isinstance(node, Source) else find_watermark(node.text) is not None
+        for node in nodes
+    )
+
+
+def state_has_one_event_time(pipeline: Pipeline) -> Iterator[Finding]:
+    """The rows of an operator that keeps state have at most one column with a watermark."""
+    for sink, plan in _queries(pipeline):
+        if not sink.trigger.has_micro_batches or plan.find("union"):
+            # Another rule's, and columns of a UNION have several origins.
+            continue
+        for each, needed in _with_needed_times(plan):
+            names = next((names for names in _event_times(each, needed, sink) if len(names) > 1), [])
+            if names:
+                says = f"step {each.step!r} keeps state of rows with several event times, {join_words(names, 'and')}"
+                fix = "select only one of them before, or change the others: at + INTERVAL 0 SECONDS has no watermark"
+                yield Finding("state-has-one-event-time", each.at, says, fix)
+
+
+def _with_needed_times(plan: Plan) -> Iterator[tuple[Plan, frozenset[int]]]:
+    """Each operator with the event times that it and those above it surely need; Spark drops the others before."""
+    waiting = [(plan, _times_of(plan))]
+    seen: set[int] = set()
+    while waiting:
+        each, needed = waiting.pop()
+        needed |= each.uses
+        if each.operator == "join":
+            # A source on both sides: which of its two columns is needed is unknown.
+            needed -= frozenset.intersection(*map(_times_of, each.children))
+        yield each, needed
+        waiting += [(child, needed) for child in each.children if id(child) not in seen]
+        seen.update(map(id, each.children))
+
+
+def _event_times(plan: Plan, needed: frozenset[int], sink: Sink) -> list[list[str]]:
+    """The event times that the rows of each input of a stateful operator have, by name."""
+    if not plan.streams:
+        return []
+    if plan.operator == "aggregate":
+        inputs = [plan.keys or ()] if sink.mode != "complete" else []
+    elif plan.operator == "distinct":
+        inputs = [plan.columns or ()] if sink.mode != "complete" else []
+    elif plan.operator == "stateful" or (plan.operator == "dedupe" and plan.mode == "watermark"):
+        # Spark drops no column before these.
+        inputs = [child.columns or () for child in plan.children]
+    elif plan.operator == "dedupe" or (plan.operator == "join" and plan.is_stateful):
+        keys = frozenset().union(*(key.times for key in plan.keys or ()))
+        inputs = [_with_times(child, needed | keys) for child in plan.children]
+    else:
+        inputs = []
+    return [
+        list({column.times: column.name for column in columns if column.has_watermark}.values()) for columns in inputs
+    ]
+
+
+def _times_of(plan: Plan) -> frozenset[int]:
+    return frozenset().union(*(column.times for column in plan.columns or ()))
+
+
+def _with_times(plan: Plan, times: frozenset[int]) -> tuple[Column, ...]:
+    return tuple(column for column in plan.columns or () if column.times & times)
+
+
 def trigger_fits_steps(pipeline: Pipeline) -> Iterator[Finding]:
-    """A continuous query only selects and filters, without the clock; a real-time one keeps no state."""
+    """A continuous query selects and filters without the clock; a real-time one has no state and joins by equality."""
     for sink, plan in _queries(pipeline):
         if sink.trigger.has_micro_batches:
             continue
@@ -361,4 +440,7 @@ def _not_real_time(plan: Plan) -> str:
     if plan.operator == "union":
         one, other = ({id(scan) for scan in child.find("scan")} for child in plan.children)
         return "has a UNION of rows of the same source" if one & other else ""
+    if plan.operator == "join" and plan.streams and plan.on is not None and not plan.on.has_keys:
+        # Spark compares every row with every row of the table, by an operator that real-time mode does not have.
+        return "joins without an equality"
     return _WORDS.get(plan.operator, "") if plan.is_stateful or plan.operator in ("dedupe", "limit") else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.connector import ALL_TRIGGERS, SinkOptions
+from penstock.connector import MICRO_BATCHES, SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,7 +16,7 @@ class MemorySink(SinkOptions):
 
     kind: ClassVar[str] = "memory"
     modes: ClassVar[frozenset[str]] = frozenset({"append", "complete"})
-    triggers = ALL_TRIGGERS
+    triggers: ClassVar[frozenset[str]] = MICRO_BATCHES | {"continuous"}
     promise: ClassVar[str] = "none (debug only): gone when the run ends"
     has_checkpoint: ClassVar[bool] = False
     can_share: ClassVar[bool] = False

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from penstock.connector import StepOptions
 from penstock.errors import BuildError
-from penstock.options import Names
+from penstock.options import Names, quote
 from penstock.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class RunningStep(StepOptions):
             timeMode="EventTime",
             eventTimeColumnName=self.order_by,
         )
-        return result.drop(_ALL)
+        # Named anew: Spark cannot join the rows of a stateful processor with themselves.
+        return result.select(*(F.col(quote(field.name)).alias(field.name) for field in output if field.name != _ALL))
 
 
 def _require_time(rows: DataFrame, column: str) -> None:

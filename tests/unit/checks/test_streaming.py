@@ -117,6 +117,8 @@ def test_a_query_is_refused_as_by_spark(steps: tuple[str, ...], mode: str, expec
         ("SELECT n FROM (SELECT id FROM a)", ["columns-exist"]),
         ("SELECT id FROM a WHERE n > 1", ["columns-exist"]),
         ("SELECT id, n FROM a LATERAL VIEW explode(split(kind, ' ')) x AS tag", ["columns-exist"]),
+        ("SELECT id FROM a LATERAL VIEW explode(split(kynd, ' ')) x AS tag", ["columns-exist"]),
+        ("SELECT id FROM a, LATERAL explode(split(kynd, ' ')) AS x(tag)", ["columns-exist"]),
         ("SELECT date_truncate('hour', at) AS h FROM a", ["functions-exist"]),
     ],
 )
@@ -152,6 +154,72 @@ def test_a_continuous_query_selects_and_filters(sql: str, expected: list[str]):
     found = check(load_text(text.encode(), "a.yaml"))
 
     assert [each.rule for each in found if each.rule not in ("trigger-fits-sink", "state-ends")] == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM a WHERE id > (SELECT max(id) FROM t)",
+        "SELECT id FROM a WHERE id IN (SELECT id FROM t)",
+        "SELECT id, (SELECT max(name) FROM t) AS n FROM a",
+    ],
+)
+def test_a_continuous_query_may_have_a_subquery_of_a_static_table(sql: str):
+    assert rules(sql, trigger="continuous 1 second", watermark="metadata: true") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT a.id, t.name FROM a LEFT JOIN t ON a.id = t.id", []),
+        ("SELECT id FROM a WHERE id NOT IN (SELECT id FROM t)", []),
+        ("SELECT a.id, t.name FROM a JOIN t ON a.id > t.id", ["trigger-fits-steps"]),
+        ("SELECT a.id, t.name FROM a CROSS JOIN t", ["trigger-fits-steps"]),
+    ],
+)
+def test_a_real_time_query_joins_a_table_by_an_equality(sql: str, expected: list[str]):
+    assert rules(sql, mode="update", trigger="real-time 5 seconds") == expected
+
+
+JOINED = f"SELECT a.id, a.at, b.at AS b_at FROM a JOIN b ON {BOUND}"
+SIDES = [f"(SELECT *, {MINUTES} AS w FROM {name}) AS {name}" for name in ("a", "b")]
+SLOTS = f"{SIDES[0]} JOIN {SIDES[1]} ON a.id = b.id AND a.w = b.w"
+ONE = "state-has-one-event-time"
+
+
+@pytest.mark.parametrize(
+    ("steps", "mode", "expected"),
+    [
+        (("SELECT * FROM a WATERMARK at DELAY OF INTERVAL 5 MINUTES",), "append", ["watermark-is-set-once"]),
+        (
+            ("SELECT id, at FROM a", "SELECT id FROM r0 WATERMARK at DELAY OF INTERVAL 5 MINUTES"),
+            "append",
+            ["watermark-is-set-once"],
+        ),
+        ((f"SELECT at, {MINUTES} AS w, count(*) AS n FROM a GROUP BY at, {MINUTES}",), "append", [ONE]),
+        ((f"SELECT at, {MINUTES} AS w, count(*) AS n FROM a GROUP BY at, {MINUTES}",), "complete", []),
+        ((f"SELECT DISTINCT at, {MINUTES} AS w FROM a",), "append", [ONE]),
+        ((JOINED, "{dedupe: {from: r0, keys: [id]}}"), "append", [ONE]),
+        ((JOINED, "{dedupe: {from: r0, keys: [id]}}", "SELECT id, at FROM r1"), "append", [ONE]),
+        ((JOINED, "{dedupe: {from: r0, keys: [id], remember: forever}}"), "append", [ONE]),
+        ((JOINED, "{running: {from: r0, by: [id], order_by: at, totals: {n: count(*)}}}"), "append", [ONE]),
+        ((f"SELECT a.id, a.at FROM {SLOTS}",), "append", [ONE]),
+        ((f"SELECT a.id, a.w FROM {SLOTS}",), "append", []),
+        ((JOINED, "SELECT r0.id, r0.at FROM r0 JOIN b ON r0.id = b.id AND r0.at >= b.at"), "append", []),
+        (
+            (
+                JOINED,
+                "SELECT id, at, b_at + INTERVAL 0 SECONDS AS b_at FROM r0",
+                "{running: {from: r1, by: [id], order_by: at, totals: {n: count(*)}}}",
+            ),
+            "append",
+            [],
+        ),
+        ((JOINED, f"SELECT {MINUTES} AS w, max(b_at) AS m FROM r0 GROUP BY {MINUTES}"), "append", []),
+    ],
+)
+def test_what_spark_refuses_in_the_first_batch_is_refused(steps: tuple[str, ...], mode: str, expected: list[str]):
+    assert rules(*steps, mode=mode) == expected
 
 
 def test_a_plan_that_reads_a_stream_in_many_places_is_walked_once():
