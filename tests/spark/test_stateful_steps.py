@@ -74,7 +74,7 @@ def test_running_totals_need_a_time_to_go_by(spark):
     # `check` says so where it knows the columns, which it does not behind a Python step.
     step = RunningStep.model_validate({"from": "rows", "order_by": "att", "totals": {"n": "count(*)"}})
 
-    with pytest.raises(BuildError, match="there is no column 'att' to order by; did you mean 'at'?"):
+    with pytest.raises(BuildError, match=r"there is no column 'att' to order by; did you mean 'at'\?"):
         step.build(spark, {"rows": spark.sql("SELECT current_timestamp() AS at")})
 
 
