@@ -321,9 +321,9 @@ class StepOptions(Options):
         return ()
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
-        """The columns of the first stream that options name, by option."""
-        return {}
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
+        """What options name: an option, a stream that is read, and columns of it."""
+        return iter(())
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:  # noqa: ARG002
         """What builds the rows of this step, given the systems behind the static tables; tests have rows instead."""

@@ -146,6 +146,15 @@ def find_ungrouped(node: exp.Select, keys: list[Any], is_aggregate: IsAggregate,
                 yield Mistake("groups-are-complete", column.parts[0].meta.get("start", 0), says, fix)
 
 
+def find_nested(part: Any, is_aggregate: IsAggregate) -> Iterator[Mistake]:
+    """Aggregates of aggregates."""
+    for outer in (each for each in _walk(part) if is_aggregate(each)):
+        for each in (inner for inner in _walk(outer) if inner is not outer and is_aggregate(inner)):
+            says = f"{each.sql('spark')!r} is an aggregate inside of another one"
+            fix = "compute it in a subquery or in another step"
+            yield Mistake("groups-are-complete", each.meta.get("start", 0), says, fix)
+
+
 def find_misplaced(part: Any, clause: str, is_aggregate: IsAggregate) -> Iterator[Mistake]:
     """Aggregates in a clause that cannot have any."""
     for each in _walk(part):

@@ -110,6 +110,8 @@ def _of_top(step: Step, what: TopStep | LatestStep, below: Plan) -> Plan:
     )
     if columns and isinstance(what, TopStep):
         columns = (*columns, Column(what.rank, type=Type("int")))
+        # A column that is there twice is reported by columns_are_unambiguous.
+        columns = columns if first_repeated(column.name for column in columns) is None else None
     return Plan("aggregate", step.at, step.name, (below,), columns, below.streams, keys)
 
 

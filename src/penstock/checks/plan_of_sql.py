@@ -12,7 +12,14 @@ from sqlglot import exp
 from penstock.checks.ddl import Type
 from penstock.checks.functions import AGGREGATES, FUNCTIONS, GENERATORS, combine
 from penstock.checks.join_condition import read_condition
-from penstock.checks.names_in_sql import ambiguous_columns, find_misplaced, find_start, find_ungrouped, unknown_columns
+from penstock.checks.names_in_sql import (
+    ambiguous_columns,
+    find_misplaced,
+    find_nested,
+    find_start,
+    find_ungrouped,
+    unknown_columns,
+)
 from penstock.checks.plan import Column, Equality, Mistake, Operator, Plan, SqlPlace
 from penstock.checks.types_in_sql import WINDOW, Typist
 from penstock.model import Step
@@ -420,6 +427,8 @@ class SqlPlanner:
         group = node.args.get("group")
         parts = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
         aggregates = [each for part in parts for each in _aggregates(part)]
+        if not any(isinstance(each, exp.Window) for part in parts for each in _nodes(part)):
+            self.mistakes.extend(mistake for part in parts for mistake in find_nested(part, _is_aggregate))
         if group is None and not aggregates:
             strange = [part for part in parts for each in _nodes(part) if _name(each) and _name(each) not in FUNCTIONS]
             # A function that Spark does not have may be an aggregate of the user's.

@@ -16,6 +16,7 @@ from penstock.checks.sql_text import find_table, is_plain, sql_steps
 from penstock.model import Finding, Pipeline, Step
 from penstock.sql import Parsed, Token, parse
 from penstock.steps.join import JoinStep
+from penstock.steps.top import TopStep
 from penstock.text import did_you_mean, nearest
 
 _JAVA = frozenset({"reflect", "java_method", "try_reflect"})
@@ -273,12 +274,12 @@ def columns_exist(pipeline: Pipeline) -> Iterator[Finding]:
     yield from _mistakes(pipeline, "columns-exist")
     plans = analyse(pipeline).plans
     for step in pipeline.steps:
-        for option, names in step.what.named_columns.items():
-            plan = plans.get(step.reads[0])
+        for option, stream, names in step.what.named_columns:
+            plan = plans.get(stream)
             have = [column.name for column in plan.columns or ()] if plan is not None else []
             for name in names if have else ():
                 if name.split(".")[0].strip("`").lower() not in [each.lower() for each in have]:
-                    says = f"step {step.name!r}: {option!r} names {name!r}, which {step.reads[0]!r} does not have"
+                    says = f"step {step.name!r}: {option!r} names {name!r}, which {stream!r} does not have"
                     at = pipeline.where(step, step.what.kind, option)
                     yield Finding("columns-exist", at, says, did_you_mean(name, have))
 
@@ -305,14 +306,16 @@ def columns_are_unambiguous(pipeline: Pipeline) -> Iterator[Finding]:
     yield from _mistakes(pipeline, "columns-are-unambiguous")
     plans = analyse(pipeline).plans
     for step in pipeline.steps:
-        sides = [plans.get(name) for name in step.reads] if isinstance(step.what, JoinStep) else []
-        if not isinstance(step.what, JoinStep) or any(plan is None or plan.columns is None for plan in sides):
-            continue
-        left, right = ([column.name for column in plan.columns or ()] for plan in sides if plan is not None)
-        twice = step.what.find_collision(left, right)
-        if twice is not None:
-            says, fix = step.what.explain_collision(twice)
-            yield Finding("columns-are-unambiguous", step.at, f"step {step.name!r}: {says}", fix)
+        read = [[column.name for column in plans[name].columns or ()] for name in step.reads if name in plans]
+        if isinstance(step.what, JoinStep) and len(read) == 2 and all(read):
+            twice = step.what.find_collision(*read)
+            if twice is not None:
+                says, fix = step.what.explain_collision(twice)
+                yield Finding("columns-are-unambiguous", step.at, f"step {step.name!r}: {says}", fix)
+        if isinstance(step.what, TopStep) and read and step.what.has_collision(read[0]):
+            says = f"step {step.name!r}: {step.reads[0]!r} has a column {step.what.rank!r} already"
+            at = pipeline.where(step, "top", "rank")
+            yield Finding("columns-are-unambiguous", at, says, "give the place another name with 'rank'")
 
 
 def types_fit(pipeline: Pipeline) -> Iterator[Finding]:

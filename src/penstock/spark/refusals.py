@@ -164,6 +164,7 @@ _CLASSES = {
     "INVALID_EXTRACT": ("types-fit", "only structs have fields, and only arrays and maps have elements"),
     "MISSING_AGGREGATION": ("groups-are-complete", "group by it, or take any of its values: any_value(x)"),
     "MISSING_GROUP_BY": ("groups-are-complete", "add GROUP BY"),
+    "NESTED_AGGREGATE_FUNCTION": ("groups-are-complete", "compute it in a subquery or in another step"),
     "INVALID_WHERE_CONDITION": ("groups-are-complete", "use HAVING, after GROUP BY"),
     "PARSE_SYNTAX_ERROR": ("sql-is-understood", "correct it"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -31,9 +31,9 @@ class DedupeStep(StepOptions):
         return (self.source,)
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
         """The key."""
-        return {"keys": self.keys}
+        yield "keys", self.source, self.keys
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows without duplicates."""

@@ -6,7 +6,7 @@ an outer join writes it with nulls, and its state is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -50,9 +50,11 @@ class JoinStep(StepOptions):
         return (self.left, self.right)
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
-        """The key in the left stream."""
-        return {"on": list(self.on)}
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
+        """The keys, and what is taken from the right stream."""
+        yield "on", self.left, list(self.on)
+        yield "on", self.right, list(self.on.values())
+        yield "columns", self.right, list(self.columns.values())
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The joined rows."""

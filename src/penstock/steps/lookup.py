@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -55,9 +55,11 @@ class LookupStep(StepOptions):
         return (self.source, self.table)
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
-        """Those to look up."""
-        return {"on": list(self.on)}
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
+        """Those to look up, and what is added."""
+        yield "on", self.source, list(self.on)
+        yield "on", self.table, list(self.on.values())
+        yield "columns", self.table, list(self.columns.values())
 
     def bind_tables(self, tables: Mapping[str, SourceOptions]) -> BuildsRows:
         """The step bound to the system behind its table."""

@@ -9,7 +9,7 @@ A row waits until the watermark has reached its time, because only then no earli
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -54,10 +54,11 @@ class RunningStep(StepOptions):
         return (self.source,)
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
         """Those to group by, to order by and to total."""
-        totals = [name for _, name in map(_parse_total, self.totals.values()) if name != "*"]
-        return {"by": self.by, "order_by": [self.order_by], "totals": totals}
+        yield "by", self.source, self.by
+        yield "order_by", self.source, [self.order_by]
+        yield "totals", self.source, [name for _, name in map(_parse_total, self.totals.values()) if name != "*"]
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows with their totals, each written once, when the watermark has reached it."""

@@ -10,7 +10,7 @@ Both are one aggregation of Spark, `max_by`, whose state holds the n rows of a g
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -59,15 +59,20 @@ class TopStep(StepOptions):
         return (self.source,)
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
         """Those to group and to order by."""
-        return {"by": self.by, "order_by": [name for name, _ in map(_parse_order, self.order_by)]}
+        yield "by", self.source, self.by
+        yield "order_by", self.source, [name for name, _ in map(_parse_order, self.order_by)]
+
+    def has_collision(self, columns: Sequence[str]) -> bool:
+        """Whether the new column has the name of one of the rows."""
+        return self.rank.lower() in [name.lower() for name in columns]
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The rows with their ranks."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        if self.rank.lower() in [name.lower() for name in streams[self.source].columns]:
+        if self.has_collision(streams[self.source].columns):
             raise BuildError(f"there is a column {self.rank!r} already; give the place another name with 'rank'")
         order = list(map(_parse_order, self.order_by))
         found = _aggregate(streams[self.source], self.by, order, self.n)
@@ -98,9 +103,10 @@ class LatestStep(StepOptions):
         return (self.source,)
 
     @property
-    def named_columns(self) -> Mapping[str, Sequence[str]]:
+    def named_columns(self) -> Iterator[tuple[str, str, Sequence[str]]]:
         """The key, and those to order by."""
-        return {"by": self.by, "order_by": self.order_by}
+        yield "by", self.source, self.by
+        yield "order_by", self.source, self.order_by
 
     def build(self, spark: SparkSession, streams: dict[str, DataFrame]) -> DataFrame:  # noqa: ARG002
         """The newest rows."""
