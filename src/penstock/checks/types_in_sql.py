@@ -59,6 +59,8 @@ class Typist:
     mistakes: list[Mistake] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     """Names whose types are unknown: variables of the lambda functions around an expression, aliases."""
+    _found: dict[int, Type | None] = field(default_factory=dict)
+    """By the id of a node: some are asked about twice, which would take exponential time when they are nested."""
 
     def condition(self, node: Any) -> None:
         """Check an expression that must be a boolean."""
@@ -70,6 +72,11 @@ class Typist:
     def type(self, node: Any) -> Type | None:
         """The type of an expression; None if it is unknown."""
         node = node.unnest()
+        if id(node) not in self._found:
+            self._found[id(node)] = self._find(node)
+        return self._found[id(node)]
+
+    def _find(self, node: Any) -> Type | None:
         if isinstance(node, exp.Alias):
             return self.type(node.this)
         if isinstance(node, exp.Query | exp.Star):
@@ -159,10 +166,10 @@ class Typist:
         return Type("array", parts=(Column("element", found),))
 
     def _lambda(self, node: exp.Lambda) -> None:
-        names = [each.name.lower() for each in node.expressions]
-        self.unknown += names
+        before = len(self.unknown)
+        self.unknown += [each.name.lower() for each in node.expressions]
         self.type(node.this)
-        del self.unknown[-len(names) :]
+        del self.unknown[before:]
 
     def _call(self, node: exp.Anonymous) -> Type | None:
         arguments = [

@@ -96,3 +96,13 @@ def test_a_mistake_is_named_with_its_way_out(sql: str, says: str):
 )
 def test_names_that_hide_a_column_are_understood(sql: str):
     assert [each.rule for each in errors(check(pipeline_of(sql))) if each.rule != "functions-exist"] == []
+
+
+@pytest.mark.parametrize("around", ["CASE {} WHEN 1 THEN 2 WHEN 2 THEN 3 WHEN 3 THEN 4 END", "({} BETWEEN 1 AND 2)"])
+def test_nested_expressions_are_asked_about_once(around: str):
+    # Three times for each level would be 3^25 times.
+    inner = "quantity"
+    for _ in range(25):
+        inner = around.format(inner)
+
+    assert {each.rule for each in check(pipeline_of(f"SELECT {inner} AS x FROM orders"))} <= {"types-fit", "state-ends"}
