@@ -15,7 +15,7 @@ demo: setup       ## real brokers and stores, trades, a killed driver that comes
 	@$(BIN)/python examples/demo.py
 
 test: setup .venv/.postgresql .venv/.chromium ## every test, with real brokers, stores and a browser
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
 
 soak: setup       ## a hundred times SIGKILL and a million records; about an hour
 	@$(BIN)/python -m pytest -q -s -m soak tests

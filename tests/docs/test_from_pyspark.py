@@ -171,8 +171,11 @@ def test_a_script_runs_as_it_stands(
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.name)
 @pytest.mark.usefixtures("topics")
 def test_a_pipeline_is_built_by_spark(pipeline: File, spark: SparkSession, connect: Callable[[str], str], folder: Path):
-    (folder / "pager.py").write_text("")
-    (folder / "lines.py").write_text("class Lines: ...\n")
+    methods = ("onQueryStarted", "onQueryProgress", "onQueryTerminated", "onQueryIdle")
+    (folder / "pager.py").write_text(
+        "class Pager:\n" + "".join(f"  def {name}(self, event): ...\n" for name in methods)
+    )
+    (folder / "lines.py").write_text("class Lines:\n  def process(self, row): ...\n")
     file = folder / pipeline.name
     file.write_text(connect(pipeline.text))
     loaded = load(file)

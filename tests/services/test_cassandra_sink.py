@@ -282,7 +282,7 @@ def test_a_pipeline_whose_rows_do_not_fit_says_where_in_the_file(cassandra, proj
     says = refusal(project.run_once, pipeline)
 
     assert says.partition("pipeline.yaml:")[2] == (
-        f"7: sink 'board': table {cassandra.keyspace}.t does not match the rows:\n"
+        f"7:3: sink 'board': table {cassandra.keyspace}.t does not match the rows:\n"
         "  'count' is bigint, and the table has int; write CAST(count AS int) AS count"
     )
 

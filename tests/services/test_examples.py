@@ -106,5 +106,5 @@ def test_the_wrong_table_stops_a_run_before_spark_starts(broker, topics, cassand
 
     assert ran.returncode == 1
     assert re.search(
-        r"logins.yaml:\d+: source 'users': keyspace 'k\w+' has no table 'nobody'; create it first", ran.stderr
+        r"logins.yaml:\d+:\d+: source 'users': keyspace 'k\w+' has no table 'nobody'; create it first", ran.stderr
     )

@@ -101,11 +101,10 @@ def test_a_wrong_column_is_named_with_the_line_of_the_sql_in_the_file(lines, ref
         sinks:
           out: {from: step, memory: {}}
         """,
+        checked=False,
     )
 
-    assert said.startswith(f"{lines.folder}/pipeline.yaml:7:7: step 'step': [UNRESOLVED_COLUMN.WITH_SUGGESTION]")
-    assert "`valeu`" in said
-    assert "`value`" in said
+    assert said == f"{lines.folder}/pipeline.yaml:7:7: step 'step': there is no column 'valeu'; did you mean 'value'?"
     assert "\n" not in said
 
 
@@ -179,8 +178,7 @@ REFUSALS = {
     "takes_another_number": ("def step(): ...", "step"),
     "asks_for_a_wrong_column": (
         "def step(lines): return lines.select('valeu')",
-        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `valeu` "
-        "cannot be resolved. Did you mean one of the following? [`value`].",
+        "there is no column 'valeu'; did you mean 'value'?",
     ),
 }
 
@@ -190,14 +188,15 @@ def test_a_function_that_cannot_be_used_is_refused_by_name(lines, refusal, what)
     content, says = REFUSALS[what]
     lines.put(f"beside_{what}.py", content)
 
-    said = refusal(lines.run, python_step(f"beside_{what}:step"))
+    # `check` finds most of them before.
+    said = refusal(lines.run, python_step(f"beside_{what}:step"), checked=False)
 
     assert said.startswith(f"{lines.folder}/pipeline.yaml:6:3: step 'step': {says.format(what)}"), said
     assert "\n" not in said
 
 
 def test_a_module_that_is_not_there_is_named(lines, refusal):
-    said = refusal(lines.run, python_step("beside_nothing:step"))
+    said = refusal(lines.run, python_step("beside_nothing:step"), checked=False)
 
     assert said == (
         f"{lines.folder}/pipeline.yaml:6:3: step 'step': no module 'beside_nothing'; "

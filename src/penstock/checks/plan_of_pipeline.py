@@ -16,6 +16,7 @@ from penstock.steps.running import RunningStep
 from penstock.steps.top import LatestStep, TopStep
 
 _STRUCTURED = ("json", "csv", "avro")
+_PLAIN = {"string": "string", "bytes": "binary"}
 _KEPT = "_analysis"
 
 
@@ -132,9 +133,19 @@ def _source_columns(source: Source, watermark: str) -> tuple[Column, ...] | None
         ddl = source.value.schema if source.value.format != "avro" else None
         extra = [*([Column("key")] if source.key else []), *([Column("_record")] if source.metadata else [])]
     found = _of_ddl(ddl, watermark) if ddl else None
+    found = found and tuple(_decode(source, column) for column in found)
     taken = {column.name.lower() for column in found or ()}
     # A column that is there twice is another rule's.
     return None if found is None or any(each.name in taken for each in extra) else (*found, *extra)
+
+
+def _decode(source: Source, column: Column) -> Column:
+    """A column of a connector, with the type that decoding gives it."""
+    if source.key is not None and column.name == "key":
+        return replace(column, type=None)
+    if source.value is not None and source.value.format in _PLAIN and column.name == source.connector.value_column:
+        return replace(column, type=Type(_PLAIN[source.value.format]))
+    return column
 
 
 def _of_ddl(ddl: str, watermark: str) -> tuple[Column, ...] | None:
