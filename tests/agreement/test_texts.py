@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,9 @@ def test_spark_refuses_the_wrong_by_the_same_rules_and_accepts_the_right(spark, 
 def _ask_spark(spark, pipeline: Pipeline, folder: Path):
     empty = folder / str(len(list(folder.iterdir())))
     empty.mkdir()
-    return check_in(spark, pipeline, empty)
+    # What reads the other sources is the same in all of them.
+    alone = replace(pipeline, steps=pipeline.steps[:1], sinks=pipeline.sinks[:1])
+    return check_in(spark, alone, empty)
 
 
 def _rules(findings) -> set[str]:
