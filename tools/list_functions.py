@@ -18,28 +18,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from penstock.checks.functions import LETTERS
+
 FILE = Path(__file__).parents[1] / "src/penstock/checks/functions.txt"
-TYPES = {
-    "b": "boolean",
-    "i": "int",
-    "l": "bigint",
-    "d": "double",
-    "n": "decimal(10,2)",
-    "s": "string",
-    "y": "binary",
-    "D": "date",
-    "t": "timestamp",
-    "z": "timestamp_ntz",
-    "h": "interval day to second",
-    "m": "interval year to month",
-    "A": "array<int>",
-    "B": "array<string>",
-    "M": "map<string,int>",
-    "N": "map<int,string>",
-    "S": "struct<a:int>",
-    "R": "struct<a:string>",
-    "v": "variant",
-}
+TYPES = {**LETTERS, "n": "decimal(10,2)"}
 OPERATORS = ("+", "-", "*", "/", "%", "div", "=", "<=>", "<", "<=", ">", ">=", "and", "or", "||", "&", "|", "^")
 WORDS = ("like", "rlike")
 MOST = 8
