@@ -75,3 +75,29 @@ def _expect_best(rows: list[dict[str, object]]) -> dict[tuple[object, ...], obje
         amounts = sorted((row["amount"] or 0 for row in rows if row["who"] == who), reverse=True)[:3]
         found |= {(who, place): amount or None for place, amount in enumerate(amounts, start=1)}
     return found
+
+
+def test_a_window_is_written_once_when_the_watermark_has_passed_it(project):
+    def rows(*pairs: tuple[str, int]) -> str:
+        return "".join(f'{{"at": "2024-01-01 {at}:00", "amount": {amount}}}\n' for at, amount in pairs)
+
+    project.put("input/1.json", rows(("10:05", 1), ("10:50", 7), ("11:10", 3)), at=1)
+    project.put("input/2.json", rows(("10:20", 9), ("12:30", 2)), at=2)
+    project.put("input/3.json", rows(("12:40", 4)), at=3)
+
+    project.run("""
+        name: windows
+        sources:
+          rows:
+            files: {path: input, format: json, schema: "at timestamp, amount int", files_per_trigger: 1}
+            watermark: {column: at, delay: 1 hour}
+        steps:
+          slots: SELECT window(at, '1 hour') AS slot, amount FROM rows
+          best: {top: {from: slots, by: [slot], order_by: amount desc, n: 2}}
+          flat: SELECT hour(slot.start) AS hour, amount, rank FROM best
+        sinks:
+          windows_out: {from: flat, memory: {}}
+    """)
+
+    # The watermark has reached 11:30 or a little later: only the window of 10 o'clock is final.
+    assert project.rows("windows_out") == [(10, 7, 2), (10, 9, 1)]
