@@ -8,6 +8,7 @@ from penstock.checks.ddl import DdlError, Type, first_repeated, parse_columns
 from penstock.checks.plan import Column, Equality, Mistake, Plan
 from penstock.checks.sql_text import sql_text, target_selections
 from penstock.model import Pipeline, Source, Step
+from penstock.sql import find_watermark
 from penstock.steps.dedupe import DedupeStep
 from penstock.steps.join import JoinStep
 from penstock.steps.lookup import LookupStep
@@ -59,6 +60,9 @@ def _of_step(step: Step, known: Analysis) -> Plan:
         # Loads sqlglot, which a pipeline without SQL need not wait for.
         from penstock.checks.plan_of_sql import SqlPlanner
 
+        if find_watermark(text) is not None:
+            # It is on one column of one of the tables; sqlglot does not parse which.
+            reads = {name: _forget_watermarks(plan) for name, plan in reads.items()}
         planner = SqlPlanner(step, text, reads)
         known.mistakes[step.name] = planner.mistakes
         return planner.plan()
@@ -82,6 +86,14 @@ def _of_step(step: Step, known: Analysis) -> Plan:
         columns = (*below.columns, *added) if below.columns and added else None
         return Plan("project", step.at, step.name, (below,), columns, below.streams)
     return Plan("unknown", step.at, step.name, children, streams=streams)
+
+
+def _forget_watermarks(plan: Plan) -> Plan:
+    """The plan without knowledge of which columns have no watermark."""
+    columns = plan.columns and tuple(
+        column if column.has_watermark else replace(column, has_watermark=None) for column in plan.columns
+    )
+    return replace(plan, columns=columns)
 
 
 def _of_join(step: Step, what: JoinStep, left: Plan, right: Plan) -> Plan:

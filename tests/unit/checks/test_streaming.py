@@ -289,3 +289,9 @@ def test_rows_with_numbers_are_pointed_to_a_top_step(sql: str, fix: str):
 )
 def test_top_and_latest_are_aggregations(steps: tuple[str, ...], mode: str, expected: list[str]):
     assert rules(*steps, mode=mode) == expected
+
+
+def test_a_watermark_of_sql_is_one():
+    sql = "SELECT * FROM a WATERMARK at DELAY OF INTERVAL 5 MINUTES"
+
+    assert rules(sql, "{dedupe: {from: r0, keys: [id]}}", watermark="bad_records: drop") == []
