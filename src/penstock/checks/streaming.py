@@ -333,6 +333,9 @@ def watermark_is_set_once(pipeline: Pipeline) -> Iterator[Finding]:
     for step in pipeline.steps:
         start = find_watermark(step.text) if step.text else None
         streams = [name for name in step.reads if name in known and known[name].streams]
+        if any(each.is_stateful for name in streams for each in known[name].walk()):
+            # The result of an operator that keeps state may have another watermark.
+            continue
         if start is not None and streams and all(_sets_watermark(pipeline, name) for name in streams):
             says = f"step {step.name!r} has WATERMARK, and its rows have a watermark already"
             yield Finding("watermark-is-set-once", step.locate(start), says, "remove one of the two")

@@ -295,3 +295,9 @@ def test_a_watermark_of_sql_is_one():
     sql = "SELECT * FROM a WATERMARK at DELAY OF INTERVAL 5 MINUTES"
 
     assert rules(sql, "{dedupe: {from: r0, keys: [id]}}", watermark="bad_records: drop") == []
+
+
+def test_the_result_of_an_aggregation_may_have_another_watermark():
+    steps = ("SELECT DISTINCT id, at FROM a", "SELECT * FROM r0 WATERMARK at DELAY OF INTERVAL 5 MINUTES")
+
+    assert rules(*steps) == []
