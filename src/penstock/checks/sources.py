@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.checks.ddl import Column, DdlError, Type, parse_columns
+from penstock.checks.plan_of_pipeline import analyse
 from penstock.connector import LookupTable, StaticTable, Stream, Versioned
 from penstock.model import Finding, Pipeline, Source
 from penstock.steps.lookup import LookupStep
@@ -48,6 +49,10 @@ def sinks_read_streams(pipeline: Pipeline) -> Iterator[Finding]:
         if read and all(source.static for source in read):
             says = f"sink {sink.name!r} reads only static tables, so the query would never have a batch"
             yield Finding("sinks-read-streams", sink.at, says, "join them with a stream, or remove 'static'")
+        plan = analyse(pipeline).plans.get(sink.reads)
+        if not read and plan is not None and plan.is_known:
+            says = f"sink {sink.name!r} reads {sink.reads!r}, which reads no source: the query would never have a batch"
+            yield Finding("sinks-read-streams", sink.at, says, "read a source in FROM")
 
 
 def _tells_changes(source: Source) -> bool:

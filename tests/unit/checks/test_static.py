@@ -42,3 +42,12 @@ def test_a_refresh_that_is_no_time_is_found(tmp_path: Path):
 
     with pytest.raises(LoadError, match=r"p\.yaml:6:5: source 'users': 'sometimes' is not a duration"):
         load(tmp_path / "p.yaml")
+
+
+def test_a_step_that_reads_no_source_never_has_a_batch(findings):
+    sinks = "sinks: {b: {from: s, console: {}}, c: {from: a, console: {}}}"
+    says = "sink 'b' reads 's', which reads no source: the query would never have a batch; read a source in FROM"
+
+    assert findings(f"sources: {{a: {{rate: {{}}}}}}\nsteps: {{s: SELECT 1 AS n}}\n{sinks}\n") == [
+        f"a.yaml:3:9: {says}"
+    ]
